@@ -1,0 +1,50 @@
+"""Sparse matrices and arrays of scipy: ids are positions, and blanks must be explained."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gcmf.data.adapters.arrays import check_two_dimensional
+from gcmf.data.block import Block, Request, Source, as_numbers, narrow
+from gcmf.data.vocabulary import Vocabulary
+from gcmf.errors import DataError
+
+_PADDED = ("bsr", "dia")
+
+
+def read_matrix(data: Source, request: Request) -> Block:
+    """Read a sparse matrix without making it dense.
+
+    With `blanks="missing"` the stored entries are the observed cells, stored zeros among them. With
+    `blanks="zero"` every cell is observed, and only the nonzero ones are listed.
+    """
+    check_two_dimensional(data, request)
+    if max(data.shape) > np.iinfo(np.int32).max:
+        msg = f"relation {request.name!r}: {max(data.shape):,} entities on one side are too many."
+        raise DataError(msg)
+    if request.blanks not in ("missing", "zero"):
+        raise DataError(_explain_blanks(request))
+    if request.blanks == "missing" and data.format in _PADDED:
+        msg = (
+            f"relation {request.name!r}: a {data.format} matrix stores zeros as padding, so its observed"
+            " zeros cannot be told from missing cells; give it as csr, csc or coo with the padding removed."
+        )
+        raise DataError(msg)
+    cells = data.tocoo()
+    x = narrow(as_numbers(cells.data, what=f"relation {request.name!r}: the values"))
+    i, j = (index.astype(np.int32, copy=False) for index in (cells.row, cells.col))
+    filled = request.blanks == "zero"
+    if filled and not x.all():
+        kept = x != 0
+        i, j, x = i[kept], j[kept], x[kept]
+    row_ids, col_ids = (Vocabulary.positions(size) for size in data.shape)
+    return Block(row_ids, col_ids, i, j, x, filled=filled)
+
+
+def _explain_blanks(request: Request) -> str:
+    given = "" if request.blanks is None else f" blanks={request.blanks!r} is neither of the two choices."
+    return (
+        f"relation {request.name!r}: a scipy.sparse matrix must say what its blanks are.{given}"
+        ' Give blanks="missing" if a blank cell was never observed, as in ratings.'
+        ' Give blanks="zero" if a blank cell is an observed zero, as in word counts.'
+    )

@@ -1,0 +1,68 @@
+"""From each relation's own ids to those of the entity sets that relations share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf.data.cells import Cells, Triplets, fill_cells, list_cells
+from gcmf.data.schema import likelihood_support
+from gcmf.data.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from gcmf.data.relation import Relation
+
+
+def align(
+    axes: Mapping[str, Sequence[tuple[str, Vocabulary]]], declared: Mapping[str, object]
+) -> dict[str, Vocabulary]:
+    """Return the ids of each entity set: the declared ones, then the others as they first appear."""
+    aligned: dict[str, Vocabulary] = {}
+    for name, sources in axes.items():
+        parts = [ids for _, ids in sources]
+        if name in declared:
+            parts.insert(0, Vocabulary(declared[name]))
+        whole = parts[0]
+        for part in parts[1:]:
+            whole = whole.union(part)
+        aligned[name] = whole
+    return aligned
+
+
+def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary) -> Cells:
+    """Return the cells of a checked relation, indexed by the entity sets.
+
+    Raises
+    ------
+    DuplicateCellsError
+        When a cell is listed more than once.
+    """
+    block = relation.block
+    row_at, col_at = _places(block.row_ids, rows), _places(block.col_ids, cols)
+    x = block.x.astype(np.uint8) if likelihood_support(relation.likelihood) == "binary" else block.x
+    shape = len(rows), len(cols)
+    if not block.filled:
+        return list_cells(Triplets(_move(block.i, row_at), _move(block.j, col_at), x), shape)
+    row_members, col_members = np.sort(row_at), np.sort(col_at)
+    i = _move(block.i, np.searchsorted(row_members, row_at).astype(np.int32))
+    j = _move(block.j, np.searchsorted(col_members, col_at).astype(np.int32))
+    return fill_cells(Triplets(i, j, x), shape, row_members=row_members, col_members=col_members)
+
+
+def _places(own: Vocabulary, whole: Vocabulary) -> npt.NDArray[np.int32]:
+    """Return the index in the entity set of each of a relation's ids."""
+    if own is whole:
+        return np.arange(len(own), dtype=np.int32)
+    return whole.index(own).astype(np.int32)
+
+
+def _move(positions: npt.NDArray[np.int32], places: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
+    """Return where positions go; the same array, not a copy, when nothing moves."""
+    if np.array_equal(places, np.arange(len(places))):
+        return positions
+    return places[positions]

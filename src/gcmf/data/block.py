@@ -1,0 +1,97 @@
+"""What every source of data is read into: local ids, and cells as positions among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gcmf.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from gcmf.data.vocabulary import Vocabulary
+
+Source = Any
+"""Data as a user gives it, before anything is known of it."""
+
+_NUMBERS = {"floating", "integer", "mixed-integer-float", "boolean", "decimal", "empty"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What an adapter is told beside the data: the words that its messages and rules need."""
+
+    name: str
+    rows: str
+    cols: str
+    blanks: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One relation as read: nothing checked yet beyond its form.
+
+    Attributes
+    ----------
+    row_ids, col_ids : Vocabulary
+        The ids that this relation brings.
+    i, j : int32 (n,)
+        Position of each listed cell; -1 where its id is null.
+    x : float32 or float64 (n,)
+        Its value; float32 only where that is exact.
+    filled : bool
+        Whether every cell that is not listed is an observed zero.
+    faults : tuple of str
+        What was found wrong with the ids while reading.
+    """
+
+    row_ids: Vocabulary
+    col_ids: Vocabulary
+    i: npt.NDArray[np.int32]
+    j: npt.NDArray[np.int32]
+    x: npt.NDArray[Any]
+    filled: bool = False
+    faults: tuple[str, ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of row ids and of column ids."""
+        return len(self.row_ids), len(self.col_ids)
+
+    @property
+    def n_cells(self) -> int:
+        """The number of observed cells."""
+        return self.shape[0] * self.shape[1] if self.filled else len(self.x)
+
+
+def as_numbers(values: Source, *, what: str) -> npt.NDArray[Any]:
+    """Return values of any numeric kind as floats, with NaN for null.
+
+    Raises
+    ------
+    DataError
+        When they are not numbers. Text is never parsed: "7" may be a code as well as a count.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind in "biuf":
+        return array
+    kind = pd.api.types.infer_dtype(array.ravel(), skipna=True)
+    if array.dtype.kind == "O" and kind in _NUMBERS:
+        return np.where(pd.isna(array), np.nan, array).astype(np.float64)
+    msg = f"{what} are not numbers but {'text' if kind == 'string' else kind}; convert or drop them."
+    raise DataError(msg)
+
+
+def narrow(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the values as float32 where that loses nothing, else as float64."""
+    if x.dtype in (np.float32, np.float16, np.bool_, np.int8, np.uint8, np.int16, np.uint16):
+        return x.astype(np.float32, copy=False)
+    with np.errstate(over="ignore"):
+        small = x.astype(np.float32)
+    # NaN, which is a fault or a missing cell, must not force the wide type by being unequal to itself.
+    exact = np.equal(small, x) | np.isnan(small)
+    return small if exact.all() else x.astype(np.float64, copy=False)

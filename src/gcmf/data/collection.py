@@ -1,0 +1,290 @@
+"""A collection: relations whose entities are aligned, checked and ready to be fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from gcmf.data.align import align, bind
+from gcmf.data.cells import Cells, DuplicateCellsError
+from gcmf.data.checks import (
+    alignment_faults,
+    axes,
+    duplicate_faults,
+    entity_faults,
+    relation_faults,
+    schema_faults,
+)
+from gcmf.data.relation import Relation, describe_cells
+from gcmf.data.schema import RelationSchema, Schema, likelihood_name
+from gcmf.data.split import folds, split
+from gcmf.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+    import pandas as pd
+
+    from gcmf.data.schema import LikelihoodLike
+    from gcmf.data.split import RandomState
+    from gcmf.data.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, eq=False)
+class EntitySet:
+    """One entity set of a collection: its name and its ids in order."""
+
+    name: str
+    vocabulary: Vocabulary
+
+    @property
+    def ids(self) -> pd.Index[Any]:
+        """The ids, in the order of every array about this set."""
+        return self.vocabulary.ids
+
+    @property
+    def size(self) -> int:
+        """The number of entities."""
+        return len(self.vocabulary)
+
+    def __len__(self) -> int:
+        return self.size
+
+
+@dataclass(frozen=True, eq=False)
+class BoundRelation:
+    """A relation within a collection: its cells are indexed by the collection's entity sets."""
+
+    name: str
+    rows: str
+    cols: str
+    likelihood: str | LikelihoodLike
+    cells: Cells
+
+    @property
+    def schema(self) -> RelationSchema:
+        """The relation without its data."""
+        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood))
+
+    @property
+    def n_cells(self) -> int:
+        """The number of observed cells."""
+        return self.cells.n_cells
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The sizes of its two entity sets in the collection."""
+        return self.cells.shape
+
+    def __repr__(self) -> str:
+        return f"<BoundRelation {self.schema}, {describe_cells(self.n_cells, self.shape)}>"
+
+
+class Collection:
+    """Relations aligned by entity set, validated all at once.
+
+    Parameters
+    ----------
+    relations : iterable of Relation
+        What was observed. Two relations that name the same entity set share its entities.
+    entities : mapping of str to ids, optional
+        Ids that belong to an entity set whether or not some cell mentions them. They come first, in the
+        order given; the ids that relations bring follow in order of first appearance.
+
+    Attributes
+    ----------
+    schema : Schema
+        The entity sets and relations, without data.
+    entities : mapping of str to EntitySet
+        The aligned entity sets, by name.
+    relations : mapping of str to BoundRelation
+        The relations, by name, indexed by the aligned entity sets.
+
+    Raises
+    ------
+    DataError
+        With every fault found in all relations, in one message.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ratings = Relation("ratings", "user", "movie", np.array([[5, np.nan, 1], [4, 2, np.nan]]))
+    >>> genres = Relation("genres", "movie", "genre", np.eye(3), "bernoulli")
+    >>> data = Collection([ratings, genres])
+    >>> data.schema.entities, data.n_cells
+    (('user', 'movie', 'genre'), 13)
+    """
+
+    schema: Schema
+    entities: Mapping[str, EntitySet]
+    relations: Mapping[str, BoundRelation]
+
+    def __init__(self, relations: Iterable[Relation], entities: Mapping[str, object] | None = None) -> None:
+        given = _check_relations(relations)
+        declared = {
+            name: list(ids) if isinstance(ids, Iterator) else ids for name, ids in (entities or {}).items()
+        }
+        faults = list(_all_faults(given, declared))
+        if faults:
+            faults += [fault for relation in given for fault in duplicate_faults(relation)]
+            raise DataError(faults)
+        sets = {name: EntitySet(name, ids) for name, ids in align(axes(given), declared).items()}
+        self._assign(sets, _bind_all(given, sets))
+
+    @classmethod
+    def from_mapping(cls, matrices: Mapping[Any, object]) -> Collection:
+        """Return the collection of a mapping {("user", "movie"): X, ("user", "trait", "name"): Y}.
+
+        A key holds the row set, the column set and, if it has a third part, the name of the relation,
+        which is otherwise "user-movie". Boolean arrays are bernoulli, everything else is gaussian.
+        """
+        return cls([_shorthand(key, data) for key, data in matrices.items()])
+
+    @property
+    def n_cells(self) -> int:
+        """The number of observed cells in all relations."""
+        return sum(relation.n_cells for relation in self.relations.values())
+
+    def observed(self, entity: str) -> npt.NDArray[np.bool_]:
+        """Return which entities of a set have an observed cell in some relation, (d,)."""
+        self.schema.entity_index(entity)
+        seen = np.zeros(self.entities[entity].size, dtype=np.bool_)
+        for relation in self.relations.values():
+            if relation.rows == entity:
+                seen |= relation.cells.rows.counts() > 0
+            if relation.cols == entity:
+                seen |= relation.cells.cols.counts() > 0
+        return seen
+
+    def split(
+        self,
+        test_size: float = 0.2,
+        by: str = "cell",
+        *,
+        relations: Iterable[str] | None = None,
+        random_state: RandomState = 0,
+    ) -> tuple[Collection, Collection]:
+        """Return (train, test), both with all ids of this collection in the same order.
+
+        Parameters
+        ----------
+        test_size : float
+            The share that goes into the test part, of each relation separately.
+        by : {"cell", "row", "col"}
+            What is drawn at random: observed cells, or rows or columns with all their cells.
+        relations : iterable of str, optional
+            The relations to split; the others stay whole in the train part. All by default.
+        random_state : int or numpy.random.Generator or None
+            The same integer gives the same split; None gives another one each time.
+        """
+        return split(self, test_size, by=by, relations=relations, random_state=random_state)
+
+    def folds(
+        self,
+        n_folds: int = 5,
+        by: str = "cell",
+        *,
+        relations: Iterable[str] | None = None,
+        random_state: RandomState = 0,
+    ) -> Iterator[tuple[Collection, Collection]]:
+        """Return an iterator of `n_folds` pairs (train, test); every cell is tested exactly once.
+
+        The parameters are those of `split`. Each pair is made when it is asked for.
+        """
+        return folds(self, n_folds, by=by, relations=relations, random_state=random_state)
+
+    def with_cells(self, cells: Mapping[str, Cells]) -> Collection:
+        """Return a collection with the same entities, holding these cells of the relations named."""
+        part = object.__new__(Collection)
+        kept = [
+            BoundRelation(own.name, own.rows, own.cols, own.likelihood, cells[own.name])
+            for own in self.relations.values()
+            if own.name in cells
+        ]
+        part._assign(dict(self.entities), kept)
+        return part
+
+    def __repr__(self) -> str:
+        head = f"{len(self.relations)} relations, {len(self.entities)} entity sets, {self.n_cells:,} cells"
+        lines = [f"<Collection: {head}>"]
+        for own in self.relations.values():
+            lines.append(f"  {own.schema}, {describe_cells(own.n_cells, own.shape)}")
+        lines.append(
+            "  entities: " + ", ".join(f"{name} {len(one):,}" for name, one in self.entities.items())
+        )
+        return "\n".join(lines)
+
+    def _assign(self, entities: dict[str, EntitySet], relations: list[BoundRelation]) -> None:
+        self.schema = Schema(tuple(entities), tuple(relation.schema for relation in relations))
+        self.entities = MappingProxyType(entities)
+        self.relations = MappingProxyType({relation.name: relation for relation in relations})
+
+
+def _check_relations(relations: object) -> list[Relation]:
+    """Return the relations as a list; refuse what is not made of relations."""
+    if isinstance(relations, Relation):
+        return [relations]
+    if isinstance(relations, Mapping):
+        msg = "Collection takes a list of relations; for a mapping of matrices use Collection.from_mapping."
+        raise DataError(msg)
+    given: list[Any] = list(relations) if hasattr(relations, "__iter__") else [relations]
+    faults = [
+        f"item {position} of the relations is {type(item).__name__}, not a Relation; wrap it as"
+        ' Relation("name", rows="...", cols="...", data=...).'
+        for position, item in enumerate(given)
+        if not isinstance(item, Relation)
+    ]
+    if not given:
+        faults = ["a collection needs at least one relation."]
+    if faults:
+        raise DataError(faults)
+    return given
+
+
+def _all_faults(relations: list[Relation], entities: dict[str, object]) -> Iterator[str]:
+    yield from schema_faults(relations)
+    yield from entity_faults(relations, entities)
+    yield from alignment_faults(relations, entities)
+    for relation in relations:
+        yield from relation_faults(relation)
+
+
+def _bind_all(relations: list[Relation], sets: dict[str, EntitySet]) -> list[BoundRelation]:
+    bound: list[BoundRelation] = []
+    faults: list[str] = []
+    for one in relations:
+        try:
+            cells = bind(one, sets[one.rows].vocabulary, sets[one.cols].vocabulary)
+        except DuplicateCellsError:
+            faults += duplicate_faults(one)
+        else:
+            bound.append(BoundRelation(one.name, one.rows, one.cols, one.likelihood, cells))
+    if faults:
+        raise DataError(faults)
+    return bound
+
+
+def _shorthand(key: object, data: object) -> Relation:
+    if not (isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(part, str) for part in key)):
+        msg = (
+            f"the key {key!r} does not name a relation; use (rows, cols) or (rows, cols, name), such as"
+            f' ("user", "movie").'
+        )
+        raise DataError(msg)
+    rows, cols = key[:2]
+    name = key[2] if len(key) == 3 else f"{rows}-{cols}"
+    if sparse.issparse(data):
+        msg = (
+            f"relation {name!r}: a scipy.sparse matrix must say what its blanks are, which a mapping cannot;"
+            ' use Relation(..., blanks="missing") if a blank cell was never observed, or'
+            ' Relation(..., blanks="zero") if it is an observed zero.'
+        )
+        raise DataError(msg)
+    is_bool = isinstance(data, np.ndarray) and data.dtype == np.bool_
+    return Relation(name, rows, cols, data, "bernoulli" if is_bool else "gaussian")

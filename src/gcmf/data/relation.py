@@ -1,0 +1,145 @@
+"""One relation: a matrix of observed and missing cells between two entity sets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gcmf.data.adapters import read
+from gcmf.data.adapters.long import read_long
+from gcmf.data.block import Block, Request, Source
+from gcmf.data.schema import RelationSchema, check_likelihood, likelihood_name, show_shape
+from gcmf.errors import DataError
+
+if TYPE_CHECKING:
+    from gcmf.data.schema import LikelihoodLike
+    from gcmf.data.vocabulary import Vocabulary
+
+
+class Relation:
+    """Cells between the entities of two sets, as a user gives them.
+
+    Its form is checked here; its values and ids are checked by `Collection`, which reports the faults
+    of all relations together.
+
+    Parameters
+    ----------
+    name : str
+        What to call it, for example "ratings".
+    rows, cols : str
+        The entity sets of its rows and columns, for example "user" and "movie". Relations that name the
+        same set share its entities.
+    data : array, sparse matrix, data frame or triplets
+        A 2-D NumPy array (NaN is missing), a `numpy.ma` array (masked is missing), a `scipy.sparse` matrix
+        (needs `blanks`), a wide data frame (ids are its index and columns, null is missing; for frames
+        without an index see `gcmf.data.adapters.wide`), or a tuple `(row_ids, col_ids, values)`.
+    likelihood : {"gaussian", "bernoulli", "poisson"} or likelihood object
+        What kind of number a cell is.
+    blanks : {"missing", "zero"}, optional
+        For sparse matrices only, and required there: whether an unstored cell was never observed, or is
+        an observed zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ratings = Relation("ratings", "user", "movie", np.array([[5, np.nan, 1], [4, 2, np.nan]]))
+    >>> ratings.shape, ratings.n_cells
+    ((2, 3), 4)
+    """
+
+    name: str
+    rows: str
+    cols: str
+    likelihood: str | LikelihoodLike
+    block: Block
+
+    def __init__(  # noqa: PLR0913 - the signature is the public contract
+        self,
+        name: str,
+        rows: str,
+        cols: str,
+        data: object,
+        likelihood: str | LikelihoodLike = "gaussian",
+        *,
+        blanks: str | None = None,
+    ) -> None:
+        _check_names(name, rows, cols)
+        check_likelihood(likelihood, relation=name)
+        self.name, self.rows, self.cols, self.likelihood = name, rows, cols, likelihood
+        self.block = data if isinstance(data, Block) else read(data, Request(name, rows, cols, blanks))
+
+    @classmethod
+    def from_frame(  # noqa: PLR0913 - the signature is the public contract
+        cls,
+        name: str,
+        frame: Source,
+        *,
+        rows: str,
+        cols: str,
+        row: str,
+        col: str,
+        value: str,
+        likelihood: str | LikelihoodLike = "gaussian",
+    ) -> Relation:
+        """Return the relation that a long data frame holds, one line per cell.
+
+        Parameters
+        ----------
+        name : str
+            What to call the relation.
+        frame : data frame
+            pandas, polars, Arrow, or any other that narwhals knows.
+        rows, cols : str
+            The entity sets of the rows and columns.
+        row, col, value : str
+            The frame's columns that hold the row id, the column id and the value of each cell. A null
+            value is a missing cell; a null id is refused.
+        likelihood : {"gaussian", "bernoulli", "poisson"} or likelihood object
+            What kind of number a cell is.
+        """
+        _check_names(name, rows, cols)
+        block = read_long(frame, Request(name, rows, cols), row=row, col=col, value=value)
+        return cls(name, rows, cols, block, likelihood)
+
+    @property
+    def schema(self) -> RelationSchema:
+        """The relation without its data."""
+        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood))
+
+    @property
+    def row_ids(self) -> Vocabulary:
+        """The row ids that it brings; positions for a bare array or a sparse matrix."""
+        return self.block.row_ids
+
+    @property
+    def col_ids(self) -> Vocabulary:
+        """The column ids that it brings; positions for a bare array or a sparse matrix."""
+        return self.block.col_ids
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The number of row ids and column ids that it brings."""
+        return self.block.shape
+
+    @property
+    def n_cells(self) -> int:
+        """The number of observed cells."""
+        return self.block.n_cells
+
+    def __repr__(self) -> str:
+        return f"<Relation {self.schema}, {describe_cells(self.n_cells, self.shape)}>"
+
+
+def describe_cells(n_cells: int, shape: tuple[int, int]) -> str:
+    """Return the size of a relation in words, ending in "4 cells (66.7% observed)"."""
+    share = n_cells / max(shape[0] * shape[1], 1)
+    return f"{show_shape(shape)}, {n_cells:,} cells ({100 * share:.3g}% observed)"
+
+
+def _check_names(name: object, rows: object, cols: object) -> None:
+    faults = [
+        f"relation {name!r}: {option}= must be a non-empty string, not {given!r}."
+        for option, given in (("name", name), ("rows", rows), ("cols", cols))
+        if not (isinstance(given, str) and given)
+    ]
+    if faults:
+        raise DataError(faults)

@@ -1,0 +1,163 @@
+"""Ids and positions: which entity of a set is which."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gcmf.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+Ids = Any
+"""Ids of any source: a list, an array, a column, an index."""
+
+
+class Vocabulary:
+    """Ordered, distinct ids and their positions 0..n-1.
+
+    Parameters
+    ----------
+    ids : array-like
+        Hashable ids of any kind: integers, strings, categories, tuples, dates. None may be null and
+        none may come twice.
+
+    Attributes
+    ----------
+    ids : pandas.Index
+        The ids in order. It is always flat: a category is held as its value, a `MultiIndex` as tuples.
+        A pandas index is kept, and not an array, because it gives every kind of id back as it came,
+        labels the tables that a fit returns, and looks up millions of ids at a time.
+    positional : bool
+        Whether the ids are just the positions of a bare array, and not names that somebody chose.
+    """
+
+    __slots__ = ("ids", "positional")
+
+    ids: pd.Index[Any]
+    positional: bool
+
+    def __init__(self, ids: Ids) -> None:
+        index = as_index(ids)
+        faults = id_faults(index, "the ids")
+        if faults:
+            raise DataError(faults)
+        self.ids = index
+        self.positional = False
+
+    @classmethod
+    def positions(cls, size: int) -> Vocabulary:
+        """Return the vocabulary of a bare array: the positions 0..size-1."""
+        vocabulary = cls.__new__(cls)  # a range needs no look for nulls and repeats
+        vocabulary.ids, vocabulary.positional = pd.RangeIndex(size), True
+        return vocabulary
+
+    def index(self, ids: Ids) -> npt.NDArray[np.int64]:
+        """Return the position of each id, and -1 for each one that is unknown."""
+        return np.asarray(self.ids.get_indexer(as_index(ids)), dtype=np.int64)
+
+    def union(self, other: Vocabulary) -> Vocabulary:
+        """Return these ids followed by those of `other` that are new, each in its order."""
+        new = other.ids[self.index(other.ids) < 0]
+        return Vocabulary(self.ids.append(new)) if len(new) else self
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __contains__(self, item: object) -> bool:
+        try:
+            return bool(self.index([item])[0] >= 0)
+        except TypeError:  # not hashable, so surely no id
+            return False
+
+    def __repr__(self) -> str:
+        shown = ", ".join(show_id(item) for item in self.ids[:5])
+        return f"Vocabulary({len(self)}: {shown}{', ...' if len(self) > 5 else ''})"
+
+
+def as_index(ids: Ids) -> pd.Index[Any]:
+    """Return ids of any source as a flat pandas index, nulls and duplicates included."""
+    if isinstance(ids, Vocabulary):
+        return ids.ids
+    if isinstance(ids, pd.MultiIndex):
+        return ids.to_flat_index()
+    if isinstance(ids, pd.Series):
+        ids = ids.array
+    elif not isinstance(ids, pd.Index | np.ndarray | pd.api.extensions.ExtensionArray):
+        # Polars and Arrow columns know how to become arrays; everything else is iterated over.
+        ids = np.asarray(ids) if hasattr(ids, "__array__") else list(ids)
+    return _plain(pd.Index(ids, tupleize_cols=False))
+
+
+def encode(ids: Ids, *, what: str = "the ids") -> tuple[npt.NDArray[np.int32], Vocabulary]:
+    """Return the position of each of n repeated ids among the distinct ones, and the distinct ones.
+
+    The distinct ids stand in order of first appearance; a null id has position -1.
+
+    Raises
+    ------
+    DataError
+        When something among them cannot be an id.
+    """
+    try:
+        return _encode(ids)
+    except TypeError as error:
+        msg = f"{what} cannot be used: {error}; use integers, strings, dates or tuples of these."
+        raise DataError(msg) from error
+
+
+def _encode(ids: Ids) -> tuple[npt.NDArray[np.int32], Vocabulary]:
+    if isinstance(getattr(ids, "dtype", None), pd.CategoricalDtype):
+        # Counting over the small codes spares a hash of every repeated string.
+        categorical = pd.Categorical(ids)
+        codes, used = pd.factorize(np.where(categorical.codes < 0, np.nan, categorical.codes))
+        distinct = as_index(categorical.categories)[np.asarray(used, dtype=np.int64)]
+        return codes.astype(np.int32), Vocabulary(distinct)
+    # Objects are made an index only once they are distinct: pandas looks at each string to find its type.
+    codes, uniques = pd.factorize(ids if isinstance(ids, np.ndarray) else as_index(ids))
+    return codes.astype(np.int32), Vocabulary(as_index(uniques))
+
+
+def id_faults(index: pd.Index[Any], what: str) -> list[str]:
+    """Return what keeps an index from being a vocabulary: null ids and repeated ids."""
+    faults: list[str] = []
+    null = np.flatnonzero(index.isna())
+    if len(null):
+        faults.append(
+            f"{what}: a null id at position {null[0]}{and_more(len(null) - 1)}; give every entity an id."
+        )
+    if not index.is_unique:
+        again = index[index.duplicated() & np.logical_not(index.isna())].unique()
+        if len(again):
+            faults.append(
+                f"{what}: the id {show_id(again[0])} comes more than once{and_more(len(again) - 1)};"
+                " make the ids distinct, or merge what belongs to one id."
+            )
+    return faults
+
+
+def show_id(item: object) -> str:
+    """Return an id as a person would write it: 7 and not np.int64(7)."""
+    return repr(item.item()) if isinstance(item, np.generic) else repr(item)
+
+
+def and_more(count: int) -> str:
+    """Return " (and 12 more)", or "" for none."""
+    return f" (and {count:,} more)" if count > 0 else ""
+
+
+def _plain(index: pd.Index[Any]) -> pd.Index[Any]:
+    """Return the index with categories and nullable types replaced by plain ones."""
+    if isinstance(index, pd.MultiIndex):
+        return index.to_flat_index()
+    if isinstance(index.dtype, pd.CategoricalDtype):
+        values = index.to_numpy() if index.hasnans else index.astype(index.categories.dtype)  # type: ignore[attr-defined]  # categorical
+        return pd.Index(values, tupleize_cols=False)
+    if pd.api.types.is_integer_dtype(index.dtype) and index.dtype != np.int64 and not index.hasnans:
+        fits = index.dtype != np.uint64 or not len(index) or index.max() <= np.iinfo(np.int64).max
+        return index.astype(np.int64) if fits else index
+    return index

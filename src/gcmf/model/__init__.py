@@ -1,0 +1,1 @@
+"""The paper, readable in order: spec, posterior, init, hyper, elbo, structure, moves, predict."""

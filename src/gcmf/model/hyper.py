@@ -1,0 +1,69 @@
+"""Closed-form updates of α, τ and the bias priors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gcmf.model.posterior import BiasPrior, Gamma
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gcmf.model.posterior import Posterior
+    from gcmf.model.spec import Spec
+
+    Floats = NDArray[np.float64]
+
+#: σ² of a bias layer never falls below this: at zero the layer could not come back (the data have unit scale).
+MIN_BIAS_SCALE = 1e-6
+
+
+def update_alpha(spec: Spec, posterior: Posterior) -> Posterior:
+    """a = a₀ + d_e/2, b = b₀ + S_ek/2; with common α, d and S are summed over the entity sets."""
+    prior, S, d = spec.priors, posterior.second_moment(), spec.n_entities[:, None] * np.ones_like(posterior.alpha.rate)
+    if spec.common:
+        S = np.broadcast_to(S.sum(axis=0), S.shape)
+        d = np.broadcast_to(d.sum(axis=0), d.shape)
+    # The mode of a Gamma is (shape − 1)/rate: a MAP fit holds that shape, so that its "mean" is the mode.
+    shape = prior.alpha_shape + d / 2.0 - spec.point
+    rate = prior.alpha_rate + S / 2.0
+    fixed = spec.unit_variance[:, None] | ~posterior.on
+    shape = np.maximum(np.where(fixed, posterior.alpha.shape, shape), 1e-3)
+    return replace(posterior, alpha=Gamma(shape, np.where(fixed, posterior.alpha.rate, rate)))
+
+
+def update_tau(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
+    """p = p₀ + n_m/2, q = q₀ + ½ Σ [(x − m)² + v]."""
+    shape = spec.priors.tau_shape + spec.n_cells / 2.0 - spec.point
+    rate = spec.priors.tau_rate + measured / 2.0
+    # A relation that is reproduced exactly has no noise to learn: keep its precision finite.
+    rate = np.maximum(rate, 1e-12 * spec.n_cells)
+    ones = np.ones_like(shape)
+    tau = Gamma(np.where(spec.gaussian, np.maximum(shape, 1e-3), ones), np.where(spec.gaussian, rate, ones))
+    return replace(posterior, tau=tau)
+
+
+def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
+    """Var μ = 1/(1 + n/σ²), mean μ = var Σ b̄/σ²; then σ² = mean[(b̄ − μ̄)² + b̃] + var μ."""
+    layers = [_bias_layer(spec, posterior, layer) for layer in range(len(spec.biased))]
+    mean, var, scale = (np.array(column) for column in zip(*layers, strict=True))
+    return replace(posterior, bias=BiasPrior(mean, var, scale))
+
+
+def _bias_layer(spec: Spec, posterior: Posterior, layer: int) -> tuple[float, float, float]:
+    n, scale = spec.n_bias[layer], posterior.bias.scale[layer]
+    if not spec.biased[layer]:
+        return 0.0, 0.0, 1.0
+    b = posterior.state.bias_mean[layer].astype(np.float64)
+    b_var = posterior.state.bias_var[layer].sum(dtype=np.float64)
+    var = 1.0 / (1.0 + n / scale)
+    mean = var * b.sum() / scale
+    if spec.point:
+        # With σ² free the density of a point estimate is unbounded (σ² → 0): it stays as initialised.
+        return mean, 0.0, scale
+    # Entities without a cell hold b = 0 and must not count: take them out of Σ (b − μ)².
+    squares = float(b @ b) - 2.0 * mean * b.sum() + n * mean**2
+    return mean, var, max((squares + b_var) / n + var, MIN_BIAS_SCALE)

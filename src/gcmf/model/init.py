@@ -1,0 +1,49 @@
+"""Where a fit starts: random factors of the data's scale, biases at the marginal mean, broad α."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gcmf.engines.base import State
+from gcmf.model.posterior import BiasPrior, Gamma, Posterior
+
+if TYPE_CHECKING:
+    from gcmf.model.spec import Spec
+
+#: ⟨α⟩ while the factors find their place: broad, so that no factor is switched off before it was tried.
+BROAD_ALPHA = 1e-3
+
+
+def start(spec: Spec, on: np.ndarray, *, dtype: str, rng: np.random.Generator) -> Posterior:
+    """Entries of U ~ N(0, K^-1/2), so that each predictor has about unit variance.
+
+    The intercept of every relation goes into the biases of its rows, or of its columns where only they have
+    biases.
+    """
+    n_sets, n_factors = on.shape
+    size = n_factors**-0.25
+    mean, var = [], []
+    for e, d in enumerate(spec.sizes):
+        seen = spec.observed[e][:, None] & on[e]
+        mean.append(np.where(seen, size * rng.standard_normal((d, n_factors)), 0.0).astype(dtype))
+        var.append(np.where(seen, 0.0 if spec.point else 0.01 * size**2, 0.0).astype(dtype))
+    bias_mean, bias_var = [], []
+    for layer in range(len(spec.biased)):
+        d = spec.sizes[spec.ends[layer // 2][layer % 2]]
+        bias_mean.append(np.zeros(d, dtype))
+        bias_var.append(np.zeros(d, dtype))
+    alpha_shape = spec.priors.alpha_shape + np.repeat(spec.n_entities[:, None], n_factors, axis=1) / 2.0
+    if spec.common:
+        alpha_shape = np.broadcast_to(alpha_shape.sum(axis=0), alpha_shape.shape).copy()
+    target = np.where(spec.unit_variance[:, None], 1.0, BROAD_ALPHA)
+    layers = np.zeros(len(spec.biased))
+    n = spec.n_cells / 2.0 + spec.priors.tau_shape
+    return Posterior(
+        state=State(mean, var, bias_mean, bias_var),
+        alpha=Gamma(alpha_shape, alpha_shape / target),
+        tau=Gamma(n, n.copy()),
+        bias=BiasPrior(layers, layers + 1.0 / (1.0 + spec.n_bias), layers + 1.0),
+        on=on.copy(),
+    )

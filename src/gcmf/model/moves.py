@@ -1,0 +1,142 @@
+"""Steps along directions in which the data do not change: shift, scale, rotation; and changes of structure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gcmf.engines.base import State
+from gcmf.model.posterior import Gamma
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gcmf.model.posterior import Posterior
+    from gcmf.model.spec import Spec
+    from gcmf.model.structure import Change
+
+    Floats = NDArray[np.float64]
+
+#: Angles tried first in each plane; the best one is then refined.
+_ANGLES = np.linspace(-np.pi / 4, np.pi / 4, 33)
+_MAX_ROUNDS = 30
+
+
+def shift(spec: Spec, posterior: Posterior) -> Posterior:
+    """Move c = (μ_cols − μ_rows)/2 from the column biases to the row biases: the best split of the intercept."""
+    mean = posterior.bias.mean.copy()
+    for m in range(len(spec.ends)):
+        rows, cols = 2 * m, 2 * m + 1
+        if spec.biased[rows] and spec.biased[cols]:
+            c = (mean[cols] - mean[rows]) / 2.0
+            for layer, step in ((rows, c), (cols, -c)):
+                posterior.state.bias_mean[layer][spec.in_layer[layer]] += step
+                mean[layer] += step
+    return replace(posterior, bias=replace(posterior.bias, mean=mean))
+
+
+def rotate(posterior: Posterior, rotations: Floats) -> Posterior:
+    """Turn the factors of every entity set, ū ← ū R_e; the variances take the diagonal of the turned covariance."""
+    state = posterior.state.copy()
+    for e, R in enumerate(rotations):
+        state.mean[e][:] = state.mean[e].astype(np.float64) @ R
+        state.var[e][:] = state.var[e].astype(np.float64) @ (R * R)
+        state.mean[e][:, ~posterior.on[e]] = 0
+        state.var[e][:, ~posterior.on[e]] = 0
+    return replace(posterior, state=state)
+
+
+def restructure(posterior: Posterior, changed: list[Change]) -> Posterior:
+    """Make the changes: a cut factor continues in further columns, a dead one leaves the arrays."""
+    plan: list[tuple[int, NDArray[np.bool_]]] = []
+    by_factor = {change.k: change.columns for change in changed}
+    for k in range(posterior.on.shape[1]):
+        columns = by_factor.get(k, (tuple(posterior.on[:, k].tolist()),))
+        plan += [(k, np.array(column)) for column in columns]
+    source = [k for k, _ in plan]
+    on = np.stack([column for _, column in plan], axis=1) if plan else posterior.on[:, :0]
+    old = posterior.state
+    mean = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.mean)]
+    var = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.var)]
+    alpha = Gamma(posterior.alpha.shape[:, source], posterior.alpha.rate[:, source])
+    return replace(posterior, state=State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
+
+
+def second_moments(posterior: Posterior) -> Floats:
+    """M_e = Σ_i (ū ūᵀ + diag ũ), (E, K, K)."""
+    out = []
+    for mean, var in zip(posterior.state.mean, posterior.state.var, strict=True):
+        wide = mean.astype(np.float64)
+        out.append(wide.T @ wide + np.diag(var.sum(axis=0, dtype=np.float64)))
+    return np.stack(out)
+
+
+def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
+    """Return the orthogonal R, the same for all entity sets, that minimises Σ_e d_e/2 Σ_k log (Rᵀ M_e R)_kk.
+
+    That is the bound after α has followed, and what lines the factors up with the group sparsity. Planes are
+    turned in rounds of disjoint pairs; only factors that live in the same entity sets are mixed.
+    """
+    M, half = second_moments(posterior), spec.n_entities / 2.0
+    if spec.common:
+        M, half = M.sum(axis=0, keepdims=True), half.sum(keepdims=True)
+    K = M.shape[1]
+    R = np.eye(K)
+    same = (posterior.on[:, :, None] == posterior.on[:, None, :]).all(axis=0)
+    for _ in range(_MAX_ROUNDS):
+        gained = 0.0
+        for first, second in _tournament(K):
+            allowed = same[first, second]
+            k, j = first[allowed], second[allowed]
+            if len(k) == 0:
+                continue
+            turn, gain = _best_turn(M, half, posterior.on, k, j)
+            gained += gain
+            G = np.eye(K)
+            G[k, k] = G[j, j] = np.cos(turn)
+            G[j, k], G[k, j] = np.sin(turn), -np.sin(turn)
+            M, R = G.T @ M @ G, R @ G
+        if gained < 0.1:
+            break
+    return R
+
+
+def _best_turn(
+    M: Floats, half: Floats, on: NDArray[np.bool_], k: NDArray[np.int64], j: NDArray[np.int64]
+) -> tuple[Floats, float]:
+    """Best angle in each of the planes (k, j), and what all of them gain."""
+    a, b, x = M[:, k, k], M[:, j, j], M[:, k, j]
+    live = np.ones_like(a, dtype=bool) if len(M) != len(on) else on[:, k]
+    a, b = np.where(live, a, 1.0), np.where(live, b, 1.0)
+
+    def height(angle: Floats) -> Floats:
+        c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
+        one = c * c * a + 2 * c * s * x + s * s * b
+        other = s * s * a - 2 * c * s * x + c * c * b
+        return np.einsum("e,aep->ap", half, np.log(np.maximum(one, 1e-300)) + np.log(np.maximum(other, 1e-300)))
+
+    angle, width = np.repeat(_ANGLES[:, None], len(k), axis=1), _ANGLES[1] - _ANGLES[0]
+    for _ in range(3):
+        values = height(angle)
+        best = angle[values.argmin(axis=0), np.arange(len(k))]
+        angle, width = best + np.linspace(-width, width, 17)[:, None], width / 8.0
+    gain = height(np.zeros((1, len(k))))[0] - values.min(axis=0)
+    worth = gain > 1e-6
+    return np.where(worth, best, 0.0), float(gain[worth].sum())
+
+
+def _tournament(n: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rounds of disjoint pairs in which every two of n meet once (the circle method)."""
+    players = list(range(n + n % 2))
+    rounds = []
+    for _ in range(len(players) - 1):
+        pairs = [(p, q) for p, q in zip(players, reversed(players), strict=True) if p < q < n]
+        half = {tuple(sorted(pair)) for pair in zip(players[: len(players) // 2], players[::-1], strict=False)}
+        pairs = sorted(pair for pair in half if pair[1] < n)
+        if pairs:
+            first, second = np.array(pairs).T
+            rounds.append((first, second))
+        players = [players[0], players[-1], *players[1:-1]]
+    return rounds

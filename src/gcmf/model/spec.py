@@ -1,0 +1,142 @@
+"""What is fixed before the first sweep: sizes, counts, scales, priors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gcmf.engines.base import Block, Problem
+from gcmf.errors import OptionError
+from gcmf.likelihoods import Gaussian, Likelihood, resolve
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gcmf.data.collection import Collection
+    from gcmf.data.schema import Schema
+    from gcmf.options import FitOptions, Priors
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The model of one collection under one set of options."""
+
+    schema: Schema
+    likelihoods: tuple[Likelihood, ...]
+    ends: tuple[tuple[int, int], ...]
+    """(row set, column set) of each relation."""
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    """Cells are fitted as (x − center)/scale, (M,)."""
+    weight: NDArray[np.float64]
+    """Curvature of each relation's bound before fitting, (M,); Gaussian ones are replaced by ⟨τ⟩."""
+    sizes: tuple[int, ...]
+    """Entities per set."""
+    observed: tuple[NDArray[np.bool_], ...]
+    """Per set: which entities have a cell in some relation."""
+    n_entities: NDArray[np.float64]
+    """d_e: entities with at least one cell, (E,)."""
+    n_cells: NDArray[np.float64]
+    """n_m: cells per relation, (M,)."""
+    in_layer: tuple[NDArray[np.bool_], ...]
+    """Per bias layer (2 × relation + side): which entities have a cell in its relation."""
+    biased: tuple[bool, ...]
+    constant: float
+    """Sum of the terms of the log-likelihood that depend on the cells alone."""
+    common: bool
+    point: bool
+    unit_variance: NDArray[np.bool_]
+    """Sets whose α is held at 1, (E,)."""
+    priors: Priors
+
+    @property
+    def n_bias(self) -> NDArray[np.float64]:
+        """Number of biases per layer, (2M,)."""
+        return np.array([seen.sum() for seen in self.in_layer], dtype=float)
+
+    @property
+    def gaussian(self) -> NDArray[np.bool_]:
+        """Which relations have a noise precision, (M,)."""
+        return np.array([isinstance(likelihood, Gaussian) for likelihood in self.likelihoods])
+
+
+def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
+    """Read off a collection everything that sweeps take for granted."""
+    schema = data.schema
+    relations = [data.relations[r.name] for r in schema.relations]
+    likelihoods = tuple(resolve(r.likelihood) for r in relations)
+    stats = [_summary(r.cells, lik) for r, lik in zip(relations, likelihoods, strict=True)]
+    ends = tuple((schema.entity_index(r.rows), schema.entity_index(r.cols)) for r in schema.relations)
+    sizes = tuple(data.entities[name].size for name in schema.entities)
+    observed = tuple(data.observed(name) for name in schema.entities)
+    biased = _bias_layers(tuple(r.name for r in schema.relations), options)
+    blocks: list[list[Block]] = [[] for _ in schema.entities]
+    for m, (relation, lik) in enumerate(zip(relations, likelihoods, strict=True)):
+        for side, cells in enumerate((relation.cells.rows, relation.cells.cols)):
+            block = Block(m, side, ends[m][1 - side], cells, lik, stats[m].center, stats[m].scale)
+            blocks[ends[m][side]].append(block)
+    problem = Problem(sizes, tuple(map(tuple, blocks)), biased, len(relations))
+    spec = Spec(
+        schema=schema, likelihoods=likelihoods, ends=ends, sizes=sizes, observed=observed, biased=biased,
+        center=np.array([s.center for s in stats]),
+        scale=np.array([s.scale for s in stats]),
+        weight=np.array([lik.weight(s.largest) for lik, s in zip(likelihoods, stats, strict=True)]),
+        n_entities=np.array([o.sum() for o in observed], dtype=float),
+        n_cells=np.array([r.cells.n_cells for r in relations], dtype=float),
+        in_layer=tuple(side.counts() > 0 for r in relations for side in (r.cells.rows, r.cells.cols)),
+        constant=sum(s.constant for s in stats),
+        common=options.sharing == "common",
+        point=options.inference == "map",
+        unit_variance=np.array([name in options.unit_variance for name in schema.entities]),
+        priors=options.priors,
+    )  # fmt: skip
+    return spec, problem
+
+
+@dataclass(frozen=True)
+class _Summary:
+    center: float
+    scale: float
+    largest: float
+    constant: float
+
+
+def _summary(cells: object, likelihood: Likelihood) -> _Summary:
+    """Moments of a relation's cells, in one pass that never lists a filled relation."""
+    n, total, largest, constant = 0, 0.0, 0.0, 0.0
+    side = cells.rows  # type: ignore[attr-defined]
+    x = _listed(side)
+    n, total, largest = cells.n_cells, float(x.sum()), float(x.max(initial=0.0))  # type: ignore[attr-defined]
+    constant = float(likelihood.constant(x).sum())
+    if not isinstance(likelihood, Gaussian):
+        return _Summary(0.0, 1.0, largest, constant)
+    center = total / n
+    # Unlisted cells of a filled relation are zeros: they add center² each.
+    spread = float(((x - center) ** 2).sum()) + (n - len(x)) * center**2
+    scale = float(np.sqrt(spread / n))
+    return _Summary(center, scale if scale > 0 else 1.0, largest, 0.0)
+
+
+def _listed(side: object) -> NDArray[np.float64]:
+    value = side.value  # type: ignore[attr-defined]
+    if value.dtype == np.uint8:
+        return value[value != 255].astype(np.float64)
+    value = value.astype(np.float64)
+    return value[~np.isnan(value)]
+
+
+def _bias_layers(names: tuple[str, ...], options: FitOptions) -> tuple[bool, ...]:
+    """Whether each layer (relation, side) has biases."""
+    if isinstance(options.bias, bool):
+        return (options.bias,) * (2 * len(names))
+    unknown = sorted(set(options.bias) - set(names))
+    if unknown:
+        msg = f"bias= names {', '.join(map(repr, unknown))}, but the relations are {', '.join(map(repr, names))}."
+        raise OptionError(msg)
+    layers: list[bool] = []
+    for name in names:
+        sides = options.bias.get(name, True)
+        layers += [sides in (True, "rows"), sides in (True, "cols")]
+    return tuple(layers)

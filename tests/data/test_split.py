@@ -1,0 +1,185 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from gcmf.data import Collection, Relation
+from gcmf.data.split import draw
+from gcmf.errors import DataError, OptionError, UnknownIdError
+
+
+def make(*, filled, likelihood="poisson", seed=0, shape=(8, 7)):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 2, size=shape) * rng.integers(0, 2, size=shape)
+    if filled:
+        relation = Relation("r", "row", "col", sparse.csr_array(x), likelihood, blanks="zero")
+    else:
+        relation = Relation("r", "row", "col", np.where(rng.random(shape) < 0.7, x, np.nan), likelihood)
+    other = Relation("other", "row", "tag", rng.normal(size=(shape[0], 3)))
+    return Collection([relation, other], entities={"col": range(shape[1], -1, -1)})
+
+
+def table(data, name="r"):
+    if name not in data.relations:
+        return {}
+    i, j, x = data.relations[name].cells.triplets()
+    return {(a, b): v for a, b, v in zip(i.tolist(), j.tolist(), x.tolist(), strict=True)}
+
+
+def check_sides(data, name="r"):
+    """The column side says what the row side says."""
+    cells = data.relations[name].cells
+    i, j, _ = cells.triplets()
+    np.testing.assert_array_equal(cells.rows.counts(), np.bincount(i, minlength=cells.shape[0]))
+    np.testing.assert_array_equal(cells.cols.counts(), np.bincount(j, minlength=cells.shape[1]))
+    assert cells.n_cells == len(i)
+
+
+def check_partition(data, train, test, names=("r", "other")):
+    for name in names:
+        kept, held = table(train, name), table(test, name)
+        assert kept.keys().isdisjoint(held)
+        assert kept | held == table(data, name)
+        check_sides(train, name)
+        check_sides(test, name)
+        assert not test.relations[name].cells.filled
+        assert train.relations[name].cells.filled == data.relations[name].cells.filled
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.booleans(),
+    st.sampled_from(["poisson", "bernoulli"]),
+    st.sampled_from(["cell", "row", "col"]),
+    st.floats(0.25, 0.7),
+    st.integers(0, 5),
+)
+def test_split_partitions_the_cells(filled, likelihood, by, size, seed):
+    data = make(filled=filled, likelihood=likelihood, seed=seed)
+    train, test = data.split(size, by, random_state=seed)
+    check_partition(data, train, test)
+    again, _ = train.split(0.4, "cell", random_state=seed)  # a part can be split again, holes and all
+    check_partition(train, *train.split(0.4, "cell", random_state=seed))
+    assert table(again).items() <= table(train).items()
+    for part in (train, test):
+        assert part.entities["col"].ids.tolist() == data.entities["col"].ids.tolist()
+        assert part.schema.entities == data.schema.entities
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_sizes(filled):
+    data = make(filled=filled)
+    _, test = data.split(0.3)
+    assert test.relations["r"].n_cells == round(0.3 * data.relations["r"].n_cells)
+    assert test.relations["other"].n_cells == round(0.3 * 24)
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_by_row_and_by_col_take_whole_ones(filled):
+    data = make(filled=filled)
+    for by, side in (("row", "rows"), ("col", "cols")):
+        train, test = data.split(0.5, by)
+        before, left, held = (
+            getattr(part.relations["r"].cells, side).counts() for part in (data, train, test)
+        )
+        assert set(held[held > 0]) <= set(before)
+        assert not np.any((left > 0) & (held > 0))
+        assert np.sum(held > 0) == round(0.5 * np.sum(before > 0))
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_relations_not_chosen_stay_whole(filled):
+    data = make(filled=filled)
+    train, test = data.split(relations=["r"])
+    assert train.relations["other"].cells is data.relations["other"].cells
+    assert list(test.relations) == ["r"]
+    assert [own.name for own in test.schema.relations] == ["r"]
+    assert list(data.split(relations="other")[1].relations) == ["other"]
+
+
+def test_splits_are_reproducible():
+    data = make(filled=False)
+    assert table(data.split()[1]) == table(data.split(random_state=0)[1])
+    assert table(data.split(random_state=1)[1]) != table(data.split(random_state=0)[1])
+    rng = np.random.default_rng(0)
+    assert table(data.split(random_state=rng)[1]) == table(data.split()[1])
+    assert table(data.split(random_state=rng)[1]) != table(data.split()[1])
+    assert len(table(data.split(random_state=None)[1])) == len(table(data.split()[1]))
+
+
+@pytest.mark.parametrize("filled", [False, True])
+@pytest.mark.parametrize("by", ["cell", "row", "col"])
+def test_folds_test_every_cell_once(filled, by):
+    data = make(filled=filled)
+    seen = {"r": {}, "other": {}}
+    for train, test in data.folds(3, by):
+        check_partition(data, train, test)
+        for name, cells in seen.items():
+            assert cells.keys().isdisjoint(table(test, name))
+            cells.update(table(test, name))
+    assert seen == {"r": table(data), "other": table(data, "other")}
+
+
+def test_folds_are_even_and_default_to_five():
+    sizes = [test.relations["r"].n_cells for _, test in make(filled=True).folds(relations=["r"])]
+    assert sorted(sizes) == [11, 11, 11, 11, 12]
+
+
+def test_large_filled_relation_is_not_enumerated():
+    x = sparse.coo_array(([1.0, 2.0], ([5, 999], [7, 999_999])), shape=(1000, 1_000_000))
+    data = Collection([Relation("r", "row", "col", x, "poisson", blanks="zero")])
+    train, test = data.split(1e-6)
+    assert test.n_cells == 1000
+    assert train.n_cells == 10**9 - 1000
+    assert train.relations["r"].cells.rows.counts().sum() == train.n_cells
+
+
+@pytest.mark.parametrize("size", [0, 1, -0.5, 1.5, "half", None])
+def test_size_must_be_a_share(size):
+    with pytest.raises(OptionError, match=r"test_size=.* must be a share between 0 and 1"):
+        make(filled=False).split(size)
+
+
+def test_no_part_may_be_empty():
+    with pytest.raises(DataError) as caught:
+        make(filled=False).split(0.01)
+    assert len(caught.value.faults) == 2
+    assert caught.value.faults[1] == (
+        "relation 'other' has 24 observed cells, and test_size=0.01 would leave the train or the test part"
+        " without any; choose another size, or leave it whole by naming only the others in relations=."
+    )
+    with pytest.raises(DataError, match=r"has 3 observed columns, and n_folds=4 would leave"):
+        make(filled=False).folds(4, "col")
+
+
+def test_other_bad_options():
+    data = make(filled=False)
+    with pytest.raises(
+        OptionError, match=r"by='cells' must be one of 'cell', 'row', 'col'\. Did you mean 'cell'"
+    ):
+        data.split(by="cells")
+    with pytest.raises(UnknownIdError, match=r"No relation is named 'othr'; .* Did you mean 'other'\?"):
+        data.split(relations=["othr"])
+    with pytest.raises(OptionError, match=r"relations=\[\] leaves nothing to split"):
+        data.split(relations=[])
+    with pytest.raises(OptionError, match=r"n_folds=1 must be an integer of at least 2"):
+        data.folds(1)
+
+
+@given(st.integers(1, 400), st.data())
+def test_draw_gives_distinct_numbers_in_range(n, data):
+    size = data.draw(st.integers(0, n))
+    drawn = draw(np.random.default_rng(0), n, size)
+    assert len(set(drawn.tolist())) == size
+    assert np.all(np.diff(drawn) > 0)
+    assert np.all((drawn >= 0) & (drawn < n))
+
+
+def test_draw_is_uniform_where_it_does_not_enumerate():
+    rng = np.random.default_rng(0)
+    times = np.zeros(200)
+    for _ in range(4000):
+        times[draw(rng, 200, 12)] += 1
+    expected = 4000 * 12 / 200
+    assert np.sum((times - expected) ** 2 / (expected * (1 - 12 / 200))) < 270  # chi-square, 199 degrees
