@@ -12,12 +12,11 @@ import numpy as np
 from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, lower_bound, quadratic
+from gcmf.engines.simd import LANES, TILE, add_row, add_tile, predictor, scale_row
 
 #: Cells gathered at once: the chunk stays in the first-level cache and bounds the error of float32 sums.
-CHUNK = 64
-#: Packed rows are padded to a multiple of this, so that inner loops have a fixed length.
-LANES = 8
-_JIT = {"cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
+CHUNK = 128
+_JIT = {"forceinline": True, "cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
 
 
 class Cells(NamedTuple):
@@ -87,22 +86,17 @@ class Chunk(NamedTuple):
     x: Any
     seen: Any
     """1 where the cell is observed, 0 for a hole."""
-    w: Any
-    wt: Any
-    """Weight, and weight times pseudo-data less the partner's bias."""
     m: Any
     v: Any
-    mean: Any
-    var: Any
-    """(CHUNK, Kp) the partners' parameters."""
+    """Mean and variance of θ."""
     weighted: Any
-    """w times the partners' means."""
-    sum_outer: Any
-    """(Kp, Kp), upper triangle by tiles."""
-    sum_wt: Any
-    sum_w: Any
-    sum_wv: Any
-    """(Kp,) Σ wt·ū_j, Σ w·ū_j and Σ w·ũ_j."""
+    """(CHUNK, Kp + TILE): w ū_j, then w t (t the target less the partner's bias), then w."""
+    sums: Any
+    """(Kp + TILE, Kp): Σ w ū_j ū_jᵀ (upper triangle by tiles), then Σ wt ū_j, then Σ w ū_j."""
+    sum_var: Any
+    """(1, Kp): Σ w ũ_j."""
+    own: Any
+    """(3, Kp): ū_i, ū_i² + ũ_i and ũ_i of the row at hand."""
 
 
 @njit(**_JIT)
@@ -113,15 +107,10 @@ def _new_chunk(Kp, dtype):  # noqa: ANN001, ANN202 - compiled code: Numba infers
         np.empty(CHUNK, dtype),
         np.empty(CHUNK, dtype),
         np.empty(CHUNK, dtype),
-        np.empty(CHUNK, dtype),
-        np.empty(CHUNK, dtype),
-        np.zeros((CHUNK, Kp), dtype),
-        np.zeros((CHUNK, Kp), dtype),
-        np.zeros((CHUNK, Kp), dtype),
-        np.zeros((Kp, Kp), dtype),
-        np.zeros(Kp, dtype),
-        np.zeros(Kp, dtype),
-        np.zeros(Kp, dtype),
+        np.zeros((CHUNK, Kp + TILE), dtype),
+        np.zeros((Kp + TILE, Kp), dtype),
+        np.zeros((1, Kp), dtype),
+        np.zeros((3, Kp), dtype),
     )
 
 
@@ -165,136 +154,108 @@ def _load(cells, terms, b, row, start, n, chunk):  # noqa: ANN001, ANN202, PLR09
 
 
 @njit(**_JIT)
-def _gather(packed, n, chunk):  # noqa: ANN001, ANN202
-    """Copy the partners' parameters of n cells next to each other."""
-    for c in range(n):
-        j = chunk.idx[c]
-        for k in range(chunk.mean.shape[1]):
-            chunk.mean[c, k] = packed.partner_mean[j, k]
-            chunk.var[c, k] = packed.partner_var[j, k]
+def _set_own(packed, row, chunk):  # noqa: ANN001, ANN202
+    for k in range(packed.mean.shape[1]):
+        u, u_var = packed.mean[row, k], packed.var[row, k]
+        chunk.own[0, k] = u
+        chunk.own[1, k] = u * u + u_var
+        chunk.own[2, k] = u_var
 
 
 @njit(**_JIT)
 def _predict(packed, row, b, n, chunk):  # noqa: ANN001, ANN202
-    """Mean m and variance v of θ for n gathered cells."""
-    u, u_var = packed.mean[row], packed.var[row]
+    """Mean m and variance v of θ for n loaded cells; `own` holds the row."""
     mine, mine_var = packed.bias[row, b], packed.bias_var[row, b]
     for c in range(n):
-        m, v = mine + packed.partner_bias[chunk.idx[c]], mine_var + packed.partner_bias_var[chunk.idx[c]]
-        for k in range(u.shape[0]):
-            p, p_var = chunk.mean[c, k], chunk.var[c, k]
-            m += u[k] * p
-            v += (u[k] * u[k] + u_var[k]) * p_var + u_var[k] * p * p
-        chunk.m[c] = m
-        chunk.v[c] = v
+        j = chunk.idx[c]
+        m, v = predictor(chunk.own, packed.partner_mean, packed.partner_var, j)
+        chunk.m[c] = m + mine + packed.partner_bias[j]
+        chunk.v[c] = v + mine_var + packed.partner_bias_var[j]
 
 
 @njit(**_JIT)
 def _refresh(terms, packed, row, b, n, chunk):  # noqa: ANN001, ANN202, PLR0913
-    """Weight and weighted target of n gathered cells, with the bound touching at the present θ."""
-    kind, one = terms.kind[b], chunk.x[0] * 0 + 1
+    """Weight and weighted target of n loaded cells, with the bound touching at the present θ."""
+    kind, one, Kp = terms.kind[b], chunk.x[0] * 0 + 1, chunk.sums.shape[1]
     weight = one * terms.weight[b]
-    if kind == GAUSSIAN:
-        for c in range(n):
-            chunk.w[c] = weight * chunk.seen[c]
-            chunk.wt[c] = chunk.w[c] * (chunk.x[c] - packed.partner_bias[chunk.idx[c]])
-        return
-    _predict(packed, row, b, n, chunk)
+    if kind != GAUSSIAN:
+        _predict(packed, row, b, n, chunk)
     for c in range(n):
-        w, wz = quadratic(kind, chunk.x[c], chunk.m[c], chunk.v[c], weight, one)
-        chunk.w[c] = w * chunk.seen[c]
-        chunk.wt[c] = (wz - w * packed.partner_bias[chunk.idx[c]]) * chunk.seen[c]
+        w, wz = weight, weight * chunk.x[c]
+        if kind != GAUSSIAN:
+            w, wz = quadratic(kind, chunk.x[c], chunk.m[c], chunk.v[c], weight, one)
+        chunk.weighted[c, Kp] = (wz - w * packed.partner_bias[chunk.idx[c]]) * chunk.seen[c]
+        chunk.weighted[c, Kp + 1] = w * chunk.seen[c]
 
 
 @njit(**_JIT)
-def _sum_chunk(n, chunk):  # noqa: ANN001, ANN202
-    """Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j over n gathered cells."""
-    Kp = chunk.mean.shape[1]
-    chunk.sum_outer[:] = 0
-    chunk.sum_wt[:] = 0
-    chunk.sum_w[:] = 0
-    chunk.sum_wv[:] = 0
+def _sum_chunk(packed, n, chunk):  # noqa: ANN001, ANN202
+    """Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j over n refreshed cells."""
+    Kp = chunk.sums.shape[1]
+    chunk.sums[:] = 0
+    chunk.sum_var[:] = 0
     for c in range(n):
-        w, wt = chunk.w[c], chunk.wt[c]
-        for k in range(Kp):
-            p = chunk.mean[c, k]
-            chunk.weighted[c, k] = w * p
-            chunk.sum_wt[k] += wt * p
-            chunk.sum_w[k] += w * p
-            chunk.sum_wv[k] += w * chunk.var[c, k]
-    for c in range(n, (n + 3) // 4 * 4):
-        # The last group of four is completed by cells of weight zero.
-        chunk.weighted[c, :] = 0
-    _sum_outer(n, chunk.mean, chunk.weighted, chunk.sum_outer)
+        scale_row(chunk.weighted, c, packed.partner_mean, chunk.idx[c], chunk.weighted[c, Kp + 1], Kp)
+    for k in range(0, Kp + TILE, TILE):
+        # Rows of Σ w ū_j ū_jᵀ start at the diagonal; the extra tile of vectors is wanted whole.
+        for j in range(k // LANES * LANES if k < Kp else 0, Kp, LANES):
+            add_tile(chunk.sums, k, j, chunk.weighted, k, packed.partner_mean, chunk.idx, n)
+    for j in range(0, Kp, LANES):
+        add_row(chunk.sum_var, 0, j, chunk.weighted, Kp + 1, packed.partner_var, chunk.idx, n)
 
 
 @njit(**_JIT)
-def _sum_outer(n, g, q, out):  # noqa: ANN001, ANN202
-    """out += Σ_c q_c g_cᵀ: the upper triangle by tiles of LANES columns, four cells at a time."""
-    Kp = g.shape[1]
-    for c in range(0, n, 4):
-        for k in range(Kp):
-            q0, q1, q2, q3 = q[c, k], q[c + 1, k], q[c + 2, k], q[c + 3, k]
-            for tile in range(k // LANES, Kp // LANES):
-                for lane in range(LANES):
-                    j = tile * LANES + lane
-                    out[k, j] += q0 * g[c, j] + q1 * g[c + 1, j] + q2 * g[c + 2, j] + q3 * g[c + 3, j]
+def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):  # noqa: ANN001, ANN202, PLR0913
+    """Add one block's cells of one row to `total`, and its bias to the system A y = h; returns their number.
 
-
-@njit(**_JIT)
-def _accumulate(cells, terms, packed, row, b, n_u, chunk, A, h):  # noqa: ANN001, ANN202, PLR0913
-    """Add one block's cells of one row to the system A y = h of the row, in float64; returns their number."""
-    n_row, at = _n_cells(cells, b, row), n_u + b
+    Chunks are summed in the working precision, rows in float64.
+    """
+    n_row, at, Kp = _n_cells(cells, b, row), n_u + b, chunk.sums.shape[1]
     sum_w, sum_wt = 0.0, 0.0
     for start in range(0, n_row, CHUNK):
         n = min(CHUNK, n_row - start)
         _load(cells, terms, b, row, start, n, chunk)
-        _gather(packed, n, chunk)
         _refresh(terms, packed, row, b, n, chunk)
-        _sum_chunk(n, chunk)
+        _sum_chunk(packed, n, chunk)
+        flat, part = total.reshape(total.size), chunk.sums.reshape(chunk.sums.size)
+        for i in range(flat.size):
+            flat[i] += part[i]
         for c in range(n):
-            sum_w += chunk.w[c]
-            sum_wt += chunk.wt[c]
+            sum_wt += chunk.weighted[c, Kp]
+            sum_w += chunk.weighted[c, Kp + 1]
         for k in range(n_u):
-            for j in range(k, n_u):
-                A[j, k] += chunk.sum_outer[k, j]
-            A[k, k] += chunk.sum_wv[k]
-            h[k] += chunk.sum_wt[k]
-        if terms.biased[b]:
-            for k in range(n_u):
-                A[at, k] += chunk.sum_w[k]
-    if terms.biased[b] and sum_w > 0.0:
-        A[at, at] = sum_w + terms.bias_precision[b]
-        h[at] = sum_wt + terms.bias_precision[b] * terms.bias_mean[b]
-        return n_row
-    A[at, at] = -1.0  # marks a bias that this row does not have
+            A[k, k] += chunk.sum_var[0, k]
+    fitted = terms.biased[b] and sum_w > 0.0
+    for k in range(n_u):
+        A[k, at] = total[Kp + 1, k] if fitted else 0.0
+        total[Kp + 1, k] = 0.0
+    # −1 marks a bias that this row does not have.
+    A[at, at] = sum_w + terms.bias_precision[b] if fitted else -1.0
+    h[at] = sum_wt + terms.bias_precision[b] * terms.bias_mean[b] if fitted else 0.0
     return n_row
 
 
 @njit(**_JIT)
 def _solve(A, h, n):  # noqa: ANN001, ANN202
-    """Solve A y = h in place of h by Cholesky; A is symmetric positive definite, its lower triangle is read."""
-    for i in range(n):
-        for j in range(i):
-            total = A[i, j]
-            for k in range(j):
-                total -= A[i, k] * A[j, k]
-            A[i, j] = total * A[j, j]
-        total = A[i, i]
-        for k in range(i):
-            total -= A[i, k] * A[i, k]
+    """Solve A y = h in place of h by Cholesky; A is symmetric positive definite, its upper triangle is used."""
+    for k in range(n):
         # A rounding error may eat a pivot of a nearly collinear pair: a tiny pivot keeps the solve finite.
-        A[i, i] = 1.0 / math.sqrt(max(total, 1e-14 * A[i, i]))
-    for i in range(n):
-        total = h[i]
-        for k in range(i):
-            total -= A[i, k] * h[k]
-        h[i] = total * A[i, i]
-    for i in range(n - 1, -1, -1):
-        total = h[i] * A[i, i]
-        h[i] = total
-        for k in range(i):
-            h[k] -= A[i, k] * total
+        inverse = 1.0 / math.sqrt(max(A[k, k], 1e-300))
+        A[k, k] = inverse
+        for j in range(k + 1, n):
+            A[k, j] *= inverse
+        for i in range(k + 1, n):
+            factor = A[k, i]
+            for j in range(i, n):
+                A[i, j] -= factor * A[k, j]
+        h[k] *= inverse
+        for i in range(k + 1, n):
+            h[i] -= A[k, i] * h[k]
+    for k in range(n - 1, -1, -1):
+        y = h[k]
+        for j in range(k + 1, n):
+            y -= A[k, j] * h[j]
+        h[k] = y * A[k, k]
 
 
 @njit(**_JIT)
@@ -303,13 +264,13 @@ def _newton(A, h, n_u, B, damping, u, b):  # noqa: ANN001, ANN202, PLR0913
     for k in range(n_u):
         g = -h[k]
         for j in range(n_u):
-            g += A[max(k, j), min(k, j)] * u[j]
+            g += A[min(k, j), max(k, j)] * u[j]
         for i in range(B):
-            g += A[n_u + i, k] * b[i]
+            g += A[k, n_u + i] * b[i]
         h[k] = u[k] - damping * g / A[k, k]
     for i in range(n_u, n_u + B):
         for k in range(n_u):
-            h[i] -= A[i, k] * h[k]
+            h[i] -= A[k, i] * h[k]
         h[i] /= A[i, i]
 
 
@@ -342,7 +303,6 @@ def _measure(cells, terms, packed, row, b, chunk):  # noqa: ANN001, ANN202, PLR0
     for start in range(0, n_row, CHUNK):
         n = min(CHUNK, n_row - start)
         _load(cells, terms, b, row, start, n, chunk)
-        _gather(packed, n, chunk)
         _predict(packed, row, b, n, chunk)
         for c in range(n):
             x, m, v = float(chunk.x[c]), float(chunk.m[c]), float(chunk.v[c])
@@ -361,18 +321,24 @@ def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals)
     """
     B = terms.kind.shape[0]
     chunk = _new_chunk(packed.mean.shape[1], packed.mean.dtype)
-    A, h = np.zeros((n_u + B, n_u + B)), np.zeros(n_u + B)
+    Kp = packed.mean.shape[1]
+    A, h, total = np.zeros((n_u + B, n_u + B)), np.zeros(n_u + B), np.zeros((Kp + TILE, Kp))
     for row in range(lo, hi):
         A[:] = 0.0
-        h[:] = 0.0
-        for k in range(n_u):
-            A[k, k] = alpha[k]
+        total[:] = 0.0
+        _set_own(packed, row, chunk)
         n_row = 0
         for b in range(B):
-            n_row += _accumulate(cells, terms, packed, row, b, n_u, chunk, A, h)
+            n_row += _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h)
         if n_row == 0:
             continue  # an entity without data: its zeros stand for "see the prior"
+        for k in range(n_u):
+            A[k, k] += alpha[k]
+            h[k] = total[Kp, k]
+            for j in range(k, n_u):
+                A[k, j] += total[k, j]
         _write(A, h, row, n_u, packed, damping, point)
+        _set_own(packed, row, chunk)
         for b in range(B):
             if terms.measured[b]:
                 totals[row, b] = _measure(cells, terms, packed, row, b, chunk)
@@ -383,6 +349,7 @@ def measure_rows(lo, hi, cells, terms, packed, totals):  # noqa: ANN001, ANN201,
     """Only the last step of `sweep_rows`: measure, move nothing."""
     chunk = _new_chunk(packed.mean.shape[1], packed.mean.dtype)
     for row in range(lo, hi):
+        _set_own(packed, row, chunk)
         for b in range(terms.kind.shape[0]):
             if terms.measured[b]:
                 totals[row, b] = _measure(cells, terms, packed, row, b, chunk)
@@ -396,27 +363,27 @@ def weigh_rows(lo, hi, cells, terms, packed, gain, energy):  # noqa: ANN001, ANN
     """
     Kp = packed.mean.shape[1]
     chunk = _new_chunk(Kp, packed.mean.dtype)
+    part, part_energy = np.empty(Kp, packed.mean.dtype), np.empty(Kp, packed.mean.dtype)
     for row in range(lo, hi):
-        u, u_var = packed.mean[row], packed.var[row]
+        _set_own(packed, row, chunk)
         for b in range(terms.kind.shape[0]):
             n_row = _n_cells(cells, b, row) if terms.measured[b] else 0
             for start in range(0, n_row, CHUNK):
                 n = min(CHUNK, n_row - start)
                 _load(cells, terms, b, row, start, n, chunk)
-                _gather(packed, n, chunk)
                 _predict(packed, row, b, n, chunk)
                 _refresh(terms, packed, row, b, n, chunk)
-                chunk.sum_wt[:] = 0
-                chunk.sum_w[:] = 0
+                part[:] = 0
+                part_energy[:] = 0
                 for c in range(n):
-                    w = chunk.w[c]
-                    wr = chunk.wt[c] - w * (chunk.m[c] - packed.partner_bias[chunk.idx[c]])
+                    j, w = chunk.idx[c], chunk.weighted[c, Kp + 1]
+                    wr = chunk.weighted[c, Kp] - w * (chunk.m[c] - packed.partner_bias[j])
                     for k in range(Kp):
-                        g, g_var = chunk.mean[c, k], chunk.var[c, k]
-                        p = u[k] * g
-                        spread = (u[k] * u[k] + u_var[k]) * g_var + u_var[k] * g * g
-                        chunk.sum_wt[k] += p * wr + w * (p * p - spread) / 2
-                        chunk.sum_w[k] += w * p * p
+                        u, g, g_var = chunk.own[0, k], packed.partner_mean[j, k], packed.partner_var[j, k]
+                        p = u * g
+                        spread = chunk.own[1, k] * g_var + chunk.own[2, k] * g * g
+                        part[k] += p * wr + w * (p * p - spread) / 2
+                        part_energy[k] += w * p * p
                 for k in range(Kp):
-                    gain[b, k] += chunk.sum_wt[k]
-                    energy[b, k] += chunk.sum_w[k]
+                    gain[b, k] += part[k]
+                    energy[b, k] += part_energy[k]
