@@ -8,53 +8,68 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.engines.select import available_threads, make_engine
+from gcmf.errors import OptionError
 from gcmf.model import moves, structure
 from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_tau
 from gcmf.model.init import start
 from gcmf.model.posterior import Posterior, hyper_of
+from gcmf.model.spec import build
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
+    from gcmf.data.collection import Collection
     from gcmf.engines.base import Engine, Hyper
     from gcmf.model.spec import Spec
     from gcmf.options import FitOptions
 
-#: Sweeps with broad α before any factor is judged.
-WARM_UP = 20
+#: The warm-up, in which all factors of a set share one α, ends when a sweep changes the bound by less than this
+#: fraction, or after so many sweeps: before that, factors would be judged that have not found their place.
+WARM_UP_TOL = 5e-4
+MAX_WARM_UP = 20
 #: Sweeps between two looks at the structure.
 TEST_EVERY = 5
 #: Sweeps after the warm-up at which a rotation is tried: often while the factors still find their axes.
 ROTATE_AT = (0, 5, 10, 20, 40, 80, 160, 320)
+#: A fall of the bound by more than this fraction is no rounding error.
+FALL = 1e-5
 
 
 class Status(Enum):
     """How a fit ended, in words to act on."""
 
-    CONVERGED = "converged: a sweep no longer changes the bound"
-    MAX_ITER = "stopped at max_iter before converging: raise max_iter, or tol if the bound is flat enough for you"
+    CONVERGED = "converged: another sweep would not change the bound"
+    MAX_ITER = "stopped at max_iter before converging: raise max_iter, or raise tol if this is precise enough"
     INTERRUPTED = "interrupted: the model is as of the last full sweep"
-    NONFINITE = "a number overflowed: the model is as of the last finite sweep; try dtype='float64' or rescale the data"
-    ELBO_DECREASED = "the bound fell: expected of solver='newton' with too large a damping; otherwise try dtype='float64'"
+    NONFINITE = "a number overflowed: the model is as of the last finite sweep; try dtype='float64'"
+    ELBO_DECREASED = "the bound fell: lower the damping of solver='newton', or try dtype='float64'"
     ALL_PRUNED = "no factor explains more than it costs: only biases are left"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What one sweep is worth logging for."""
+    """What a sweep is worth logging for; handed to every callback."""
 
     iteration: int
     elbo: float
     change: float
+    """By how much the sweep raised the bound."""
     n_factors: int
+    """Factors still alive."""
+    restart: int
+    """Which of the `n_init` runs this is, from 0."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A finished fit."""
+    """A finished run."""
 
     spec: Spec
     posterior: Posterior
@@ -62,12 +77,42 @@ class Fit:
     status: Status
 
 
+Callback = "Callable[[StepInfo], object]"
+
+
+def fit(
+    data: Collection, options: FitOptions, rng: np.random.Generator, callbacks: Sequence[Callable[[StepInfo], object]]
+) -> Fit:
+    """Fit the model from `n_init` random starts and keep the run with the highest bound.
+
+    A callback that returns True ends its run, which then counts as interrupted.
+    """
+    spec, problem = build(data, options)
+    n_threads = options.n_threads or available_threads()
+    engine = make_engine(problem, device=options.device, dtype=options.dtype, n_threads=n_threads)
+    runs: list[Fit] = []
+    for restart, child in enumerate(rng.spawn(options.n_init)):
+        runs.append(Driver(spec, engine, options, callbacks, restart).run(child))
+        if runs[-1].status is Status.INTERRUPTED:
+            break
+    return max(runs, key=lambda run: run.trace[-1] if run.trace else -np.inf)
+
+
 class Driver:
     """One run from one random start."""
 
-    def __init__(self, spec: Spec, engine: Engine, options: FitOptions, callback: Callable[[StepInfo], None]) -> None:
-        self._spec, self._engine, self._options, self._callback = spec, engine, options, callback
-        self._switching = spec.priors.vague and not spec.point and options.pattern is None
+    def __init__(
+        self,
+        spec: Spec,
+        engine: Engine,
+        options: FitOptions,
+        callbacks: Sequence[Callable[[StepInfo], object]],
+        restart: int,
+    ) -> None:
+        self._spec, self._engine, self._options = spec, engine, options
+        self._callbacks, self._restart = callbacks, restart
+        self._free = options.pattern is None
+        self._switching = self._free and spec.priors.vague and not spec.point
         self._damping = options.damping if options.solver == "newton" else None
         self._measured = np.full(len(spec.ends), np.nan)
         self._trace: list[float] = []
@@ -75,32 +120,67 @@ class Driver:
     def run(self, rng: np.random.Generator) -> Fit:
         """Sweep until the bound is flat and the structure stays."""
         self._adopt(start(self._spec, self._pattern(), dtype=self._options.dtype, rng=rng))
-        status = Status.MAX_ITER
+        self._keep_safe()
+        try:
+            status = self._loop()
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if status in (Status.NONFINITE, Status.ELBO_DECREASED):
+            n_sweeps, self._posterior = self._safe
+            del self._trace[n_sweeps:]
+        return Fit(self._spec, self._posterior, tuple(self._trace), status)
+
+    def _loop(self) -> Status:
+        warm, since = True, 0
         for n in range(1, self._options.max_iter + 1):
             before = self._trace[-1] if self._trace else -np.inf
-            self._sweep(warm=n <= WARM_UP)
+            self._sweep(warm=warm)
             now = self._trace[-1]
-            self._callback(StepInfo(n, now, now - before, self._posterior.on.shape[1]))
-            moved = n >= WARM_UP and self._explore(n - WARM_UP)
-            if self._posterior.on.shape[1] == 0 and moved:
-                status = Status.ALL_PRUNED
-                break
-            if n > WARM_UP + 1 and not moved and now - before < self._options.tol * max(abs(now), 1.0):
-                if self._restructure():
-                    continue
-                status = Status.CONVERGED
-                break
-        return Fit(self._spec, self._posterior, tuple(self._trace), status)
+            change, size = now - before, max(abs(now), 1.0)
+            if not np.isfinite(now):
+                return Status.NONFINITE
+            if change < -FALL * size:
+                return Status.ELBO_DECREASED
+            if self._report(n, now, change):
+                return Status.INTERRUPTED
+            warm = warm and change > WARM_UP_TOL * size and n < MAX_WARM_UP
+            if warm:
+                continue
+            moved = self._explore(since)
+            since += 1
+            if self._posterior.on.shape[1] == 0:
+                return self._finish_without_factors()
+            if not moved and since > 1 and change < self._options.tol * size and not self._restructure():
+                return Status.CONVERGED
+        return Status.MAX_ITER
+
+    def _finish_without_factors(self) -> Status:
+        """Let the biases settle; sweeping them needs no test."""
+        for _ in range(TEST_EVERY):
+            self._sweep(warm=False)
+        return Status.ALL_PRUNED
+
+    def _report(self, n: int, now: float, change: float) -> bool:
+        """Tell the callbacks; whether one of them wants to stop."""
+        info = StepInfo(n, now, change, self._posterior.on.shape[1], self._restart)
+        return any([callback(info) is True for callback in self._callbacks])
 
     def _pattern(self) -> NDArray[np.bool_]:
         names, pattern = self._spec.schema.entities, self._options.pattern
         if pattern is None:
             return np.ones((len(names), self._options.n_factors), dtype=bool)
+        if set(pattern) != set(names):
+            msg = f"The pattern names {sorted(pattern)}, but the entity sets are {sorted(names)}."
+            raise OptionError(msg)
         return np.stack([np.array(pattern[name], dtype=bool) for name in names])
 
     def _adopt(self, posterior: Posterior) -> None:
         self._posterior = posterior
         self._engine.place(posterior.state)
+
+    def _keep_safe(self) -> None:
+        """Remember a state to return to should numbers overflow."""
+        self._safe = len(self._trace), self._posterior.copy()
 
     def _hyper(self) -> Hyper:
         return hyper_of(self._spec, self._posterior, self._damping)
@@ -111,22 +191,21 @@ class Driver:
         for e in range(len(spec.sizes)):
             completed = self._engine.sweep(e, self._hyper())
             self._measured = np.where(np.isnan(completed), self._measured, completed)
-            if not warm:
-                self._posterior = update_alpha(spec, self._posterior)
+            self._posterior = update_alpha(spec, self._posterior, pooled=warm)
         self._posterior = update_tau(spec, self._posterior, self._measured)
         self._posterior = moves.shift(spec, update_bias_prior(spec, self._posterior))
         self._trace.append(elbo(spec, self._posterior, self._measured))
 
     def _explore(self, since: int) -> bool:
         """Whether a rotation or a change of structure was made."""
-        moved = False
-        if since in ROTATE_AT and not self._spec.point and self._options.pattern is None:
-            moved = self._rotate()
+        moved = self._free and since in ROTATE_AT and self._rotate()
         if since % TEST_EVERY == 0 and since:
+            self._keep_safe()
             moved |= self._restructure()
         return moved
 
     def _restructure(self) -> bool:
+        """Switch off and cut what costs more than it gains."""
         if not self._switching:
             return False
         gain, energy = self._engine.weigh(self._hyper())
@@ -141,8 +220,7 @@ class Driver:
         spec = self._spec
         before = self._posterior = update_alpha(spec, self._posterior)
         bound = elbo(spec, before, self._measured)
-        R = moves.sparsest_rotation(spec, before)
-        turned = update_alpha(spec, moves.rotate(before, np.stack([R] * len(spec.sizes))))
+        turned = update_alpha(spec, moves.rotate(before, moves.sparsest_rotation(spec, before)))
         self._adopt(turned)
         if elbo(spec, turned, self._engine.measure(self._hyper())) > bound:
             return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
@@ -156,13 +155,6 @@ class CpuEngine:
             if measured[b]:
                 result[block.relation] = totals[:, b].sum()
         return result
-
-
-def available_threads() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _row_ranges(blocks: tuple[Block, ...], d: int) -> list[int]:

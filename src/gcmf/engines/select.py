@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from gcmf.engines.reference import ReferenceEngine
@@ -18,3 +19,10 @@ def make_engine(problem: Problem, *, device: str, dtype: str, n_threads: int) ->
     from gcmf.engines.cpu import CpuEngine  # noqa: PLC0415
 
     return CpuEngine(problem, dtype=dtype, n_threads=n_threads)
+
+
+def available_threads() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 MIN_BIAS_SCALE = 1e-6
 
 
-def update_alpha(spec: Spec, posterior: Posterior) -> Posterior:
-    """a = a₀ + d_e/2, b = b₀ + S_ek/2; with common α, d and S are summed over the entity sets."""
+def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False) -> Posterior:
+    """a = a₀ + d_e/2, b = b₀ + S_ek/2; with common α, d and S are summed over the entity sets.
+
+    `pooled` holds α equal for all factors of a set, the best such value: no factor is singled out yet.
+    """
     prior, S, d = spec.priors, posterior.second_moment(), spec.n_entities[:, None] * np.ones_like(posterior.alpha.rate)
     if spec.common:
         S = np.broadcast_to(S.sum(axis=0), S.shape)
@@ -30,6 +33,8 @@ def update_alpha(spec: Spec, posterior: Posterior) -> Posterior:
     # The mode of a Gamma is (shape − 1)/rate: a MAP fit holds that shape, so that its "mean" is the mode.
     shape = prior.alpha_shape + d / 2.0 - spec.point
     rate = prior.alpha_rate + S / 2.0
+    if pooled:
+        rate = np.broadcast_to(rate.mean(axis=1, keepdims=True, where=posterior.on), rate.shape)
     fixed = spec.unit_variance[:, None] | ~posterior.on
     shape = np.maximum(np.where(fixed, posterior.alpha.shape, shape), 1e-3)
     return replace(posterior, alpha=Gamma(shape, np.where(fixed, posterior.alpha.rate, rate)))

@@ -37,10 +37,10 @@ def shift(spec: Spec, posterior: Posterior) -> Posterior:
     return replace(posterior, bias=replace(posterior.bias, mean=mean))
 
 
-def rotate(posterior: Posterior, rotations: Floats) -> Posterior:
-    """Turn the factors of every entity set, ū ← ū R_e; the variances take the diagonal of the turned covariance."""
+def rotate(posterior: Posterior, R: Floats) -> Posterior:
+    """Turn the factors of every entity set, ū ← ū R; the variances take the diagonal of the turned covariance."""
     state = posterior.state.copy()
-    for e, R in enumerate(rotations):
+    for e in range(len(state.mean)):
         state.mean[e][:] = state.mean[e].astype(np.float64) @ R
         state.var[e][:] = state.var[e].astype(np.float64) @ (R * R)
         state.mean[e][:, ~posterior.on[e]] = 0
@@ -79,7 +79,8 @@ def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
     That is the bound after α has followed, and what lines the factors up with the group sparsity. Planes are
     turned in rounds of disjoint pairs; only factors that live in the same entity sets are mixed.
     """
-    M, half = second_moments(posterior), spec.n_entities / 2.0
+    # Where α is fixed, tr(M_e) is all that counts, and no rotation changes it.
+    M, half = second_moments(posterior), np.where(spec.unit_variance, 0.0, spec.n_entities / 2.0)
     if spec.common:
         M, half = M.sum(axis=0, keepdims=True), half.sum(keepdims=True)
     K = M.shape[1]
@@ -129,14 +130,12 @@ def _best_turn(
 
 def _tournament(n: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Rounds of disjoint pairs in which every two of n meet once (the circle method)."""
-    players = list(range(n + n % 2))
+    ring = list(range(1, n + n % 2))
     rounds = []
-    for _ in range(len(players) - 1):
-        pairs = [(p, q) for p, q in zip(players, reversed(players), strict=True) if p < q < n]
-        half = {tuple(sorted(pair)) for pair in zip(players[: len(players) // 2], players[::-1], strict=False)}
-        pairs = sorted(pair for pair in half if pair[1] < n)
-        if pairs:
-            first, second = np.array(pairs).T
-            rounds.append((first, second))
-        players = [players[0], players[-1], *players[1:-1]]
+    for _ in ring:
+        seats = [0, *ring]
+        pairs = [sorted(pair) for pair in zip(seats, reversed(seats), strict=True)][: len(seats) // 2]
+        met = np.array([pair for pair in pairs if pair[1] < n], dtype=np.int64).reshape(-1, 2)
+        rounds.append((met[:, 0], met[:, 1]))
+        ring = [ring[-1], *ring[:-1]]
     return rounds
