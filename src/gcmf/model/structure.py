@@ -136,3 +136,10 @@ def _parts(n: int, edges: list[tuple[int, int]]) -> tuple[tuple[bool, ...], ...]
         label = [new if one == old else one for one in label]
     groups = sorted({label[r] for r, _ in edges})
     return tuple(tuple(one == group for one in label) for group in groups)
+
+
+def roles(ends: tuple[tuple[int, int], ...], on: Flags) -> tuple[list[str], list[list[int]]]:
+    """Role of each factor, and the relations it reaches."""
+    reached = [[m for m, (r, c) in enumerate(ends) if on[r, k] and on[c, k]] for k in range(on.shape[1])]
+    names = ["shared" if len(found) == len(ends) else "private" if len(found) == 1 else "partial" for found in reached]
+    return names, reached

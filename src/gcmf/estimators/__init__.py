@@ -1,0 +1,1 @@
+"""Estimators: thin fronts over the driver and the fitted model."""

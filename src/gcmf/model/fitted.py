@@ -1,0 +1,136 @@
+"""What remains of a fit: everything that answers need, nothing of the training cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf.model.explained import Explained, explain
+from gcmf.model.structure import carried
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from gcmf.data.collection import Collection
+    from gcmf.data.schema import Schema
+    from gcmf.data.vocabulary import Vocabulary
+    from gcmf.likelihoods import Likelihood
+    from gcmf.model.posterior import Posterior
+    from gcmf.model.spec import Spec
+
+    Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model. Factors are ordered: shared by all relations, by some, private; each by variance explained.
+
+    Entities without a cell hold their prior: mean zero, variance 1/⟨α⟩, bias ⟨μ⟩.
+    """
+
+    schema: Schema
+    vocabularies: Mapping[str, Vocabulary]
+    likelihoods: tuple[Likelihood, ...]
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    """Cells were fitted as (x − center)/scale, (M,)."""
+    noise: NDArray[np.float64]
+    """Noise variance of the scaled cells, (M,); zero where there is none."""
+    mean: tuple[Floats, ...]
+    var: tuple[Floats, ...]
+    """Per entity set, (d, K)."""
+    bias_mean: tuple[Floats, ...]
+    bias_var: tuple[Floats, ...]
+    """Per layer (2 × relation + side), (d,)."""
+    prior_var: NDArray[np.float64]
+    """Variance of a new entity's factors, (E, K)."""
+    prior_bias: NDArray[np.float64]
+    """Mean and variance of a new entity's bias per layer, (2, 2M)."""
+    on: NDArray[np.bool_]
+    """(E, K)."""
+    activity: NDArray[np.float64]
+    """Share of the factor's second moment in the set that the data determine, Σū²/Σ(ū² + ũ), (E, K)."""
+    explained: Explained
+
+    @property
+    def n_factors(self) -> int:
+        """Factors that live somewhere."""
+        return self.on.shape[1]
+
+    @property
+    def factor_names(self) -> list[str]:
+        """F1, F2, …"""
+        return [f"F{k + 1}" for k in range(self.n_factors)]
+
+    @property
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """(row set, column set) of each relation."""
+        index = self.schema.entity_index
+        return tuple((index(r.rows), index(r.cols)) for r in self.schema.relations)
+
+
+def summarize(spec: Spec, posterior: Posterior, data: Collection) -> Fitted:
+    """Order the factors, fill in the entities without data, and measure what each factor explains."""
+    explained = explain(spec, posterior, data)
+    order = _order(spec, posterior, explained)
+    posterior = posterior.keep(order)
+    on, state = posterior.on, posterior.state
+    prior_var = np.where(on & (not spec.point), 1.0 / posterior.alpha.mean, 0.0)
+    var = tuple(np.where(seen[:, None], v, p).astype(v.dtype)
+                for v, p, seen in zip(state.var, prior_var, spec.observed, strict=True))  # fmt: skip
+    prior_bias = _bias_priors(spec, posterior)
+    bias_mean, bias_var = [], []
+    for layer, seen in enumerate(spec.in_layer):
+        b, b_var = state.bias_mean[layer], state.bias_var[layer]
+        bias_mean.append(np.where(seen, b, prior_bias[0, layer]).astype(b.dtype))
+        bias_var.append(np.where(seen, b_var, prior_bias[1, layer]).astype(b.dtype))
+    return Fitted(
+        schema=spec.schema,
+        vocabularies={name: data.entities[name].vocabulary for name in spec.schema.entities},
+        likelihoods=spec.likelihoods,
+        center=spec.center,
+        scale=spec.scale,
+        noise=_noise(spec, posterior),
+        mean=tuple(state.mean),
+        var=var,
+        bias_mean=tuple(bias_mean),
+        bias_var=tuple(bias_var),
+        prior_var=prior_var,
+        prior_bias=prior_bias,
+        on=on,
+        activity=_activity(posterior),
+        explained=Explained(explained.bias, explained.factors[:, order], explained.total),
+    )
+
+
+def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np.intp]:
+    """Shared first, private last; within a role, the factor that explains most first."""
+    reach = carried(spec, posterior.on).sum(axis=0)
+    role = np.where(reach == len(spec.ends), 0, np.where(reach > 1, 1, 2))
+    first = np.where(carried(spec, posterior.on).any(axis=0), carried(spec, posterior.on).argmax(axis=0), 0)
+    weight = explained.factors.sum(axis=0)
+    return np.lexsort((-weight, np.where(role == 2, first, 0), role))
+
+
+def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
+    """b ~ N(⟨μ⟩, σ² + Var μ) for an entity without data; zero where the layer has no biases."""
+    biased = np.array(spec.biased)
+    var = posterior.bias.scale + posterior.bias.var
+    return np.stack([np.where(biased, posterior.bias.mean, 0.0), np.where(biased & (not spec.point), var, 0.0)])
+
+
+def _noise(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
+    """⟨1/τ⟩ = q/(p − 1), or 1/τ where only a point is known."""
+    tau = posterior.tau
+    shape = np.where(tau.shape > 1.0 + 1e-9, tau.shape - 1.0, tau.shape) if not spec.point else tau.shape
+    return np.where(spec.gaussian, tau.rate / shape, 0.0)
+
+
+def _activity(posterior: Posterior) -> NDArray[np.float64]:
+    squares = np.stack([(m.astype(np.float64) ** 2).sum(axis=0) for m in posterior.state.mean])
+    total = posterior.second_moment()
+    return np.divide(squares, total, out=np.zeros_like(total), where=posterior.on & (total > 0))

@@ -1,0 +1,119 @@
+"""Predictions with their uncertainty, for any pair of entities of any relation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.stats import rankdata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from gcmf.model.fitted import Fitted
+
+    Floats = NDArray[np.float64]
+    Indices = NDArray[np.int64]
+
+_CHUNK = 100_000
+
+
+class Prediction(NamedTuple):
+    """Mean and standard deviation of new cells, in the user's units."""
+
+    mean: Floats
+    std: Floats
+
+
+def predict_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
+    """Predict cells (i, j) of relation m; index −1 stands for an entity known only by its prior."""
+    mean, std = np.empty(len(i)), np.empty(len(i))
+    for start in range(0, len(i), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        theta, var = theta_pairs(fitted, m, i[part], j[part])
+        mean[part], std[part] = _answer(fitted, m, theta, var)
+    return Prediction(mean, std)
+
+
+def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
+    """Predict the outer product of rows i and columns j."""
+    step = max(1, _CHUNK // max(len(j), 1))
+    mean, std = np.empty((len(i), len(j))), np.empty((len(i), len(j)))
+    for start in range(0, len(i), step):
+        part = slice(start, start + step)
+        rows, cols = np.repeat(i[part], len(j)), np.tile(j, len(i[part]))
+        answer = predict_pairs(fitted, m, rows, cols)
+        mean[part], std[part] = (a.reshape(-1, len(j)) for a in answer)
+    return Prediction(mean, std)
+
+
+def theta_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> tuple[Floats, Floats]:
+    """Mean and variance of θ: m = ū_i·ū_j + b̄_i + b̄_j, v = Σ[ū²ũ + ũū² + ũũ] + b̃_i + b̃_j."""
+    r, c = fitted.ends[m]
+    u, u_var, b, b_var = _entity(fitted, r, 2 * m, i)
+    p, p_var, d, d_var = _entity(fitted, c, 2 * m + 1, j)
+    mean = np.einsum("nk,nk->n", u, p) + b + d
+    var = np.einsum("nk,nk->n", u**2 + u_var, p_var) + np.einsum("nk,nk->n", u_var, p**2)
+    return mean, var + b_var + d_var
+
+
+def _entity(fitted: Fitted, e: int, layer: int, i: Indices) -> tuple[Floats, Floats, Floats, Floats]:
+    """Factors and bias of entities, as means and variances; the prior's where the index is −1."""
+    unknown = i < 0
+    mean, var = fitted.mean[e][i].astype(np.float64), fitted.var[e][i].astype(np.float64)
+    bias, bias_var = fitted.bias_mean[layer][i].astype(np.float64), fitted.bias_var[layer][i].astype(np.float64)
+    if unknown.any():
+        mean[unknown], var[unknown] = 0.0, fitted.prior_var[e]
+        bias[unknown], bias_var[unknown] = fitted.prior_bias[:, layer]
+    return mean, var, bias, bias_var
+
+
+def _answer(fitted: Fitted, m: int, theta: Floats, var: Floats) -> tuple[Floats, Floats]:
+    likelihood, scale = fitted.likelihoods[m], fitted.scale[m]
+    std = np.sqrt(likelihood.variance(theta, var, float(fitted.noise[m]))) * scale
+    return likelihood.mean(theta, var) * scale + fitted.center[m], std
+
+
+class Score(NamedTuple):
+    """How well cells were predicted."""
+
+    rmse: float
+    mae: float
+    log_likelihood: float
+    """Mean log predictive density (probability) per cell, in the user's units."""
+    n: int
+    auc: float
+    """Area under the ROC curve for 0/1 cells, NaN otherwise or when all cells are equal."""
+
+
+def score_cells(fitted: Fitted, m: int, parts: Iterable[tuple[Indices, Indices, Floats]]) -> Score:
+    """Compare predictions with cells (i, j, x) that come in parts."""
+    likelihood, noise = fitted.likelihoods[m], float(fitted.noise[m])
+    squares = absolute = log_density = 0.0
+    n, truth, guess = 0, [], []
+    for i, j, x in parts:
+        theta, var = theta_pairs(fitted, m, i, j)
+        mean, _ = _answer(fitted, m, theta, var)
+        scaled = (x - fitted.center[m]) / fitted.scale[m]
+        log_density += float(likelihood.log_predictive(scaled, theta, var, noise).sum())
+        log_density -= len(x) * float(np.log(fitted.scale[m]))
+        squares += float(((x - mean) ** 2).sum())
+        absolute += float(np.abs(x - mean).sum())
+        n += len(x)
+        if likelihood.support == "binary":
+            truth.append(x)
+            guess.append(mean)
+    auc = area_under_curve(np.concatenate(truth), np.concatenate(guess)) if truth else np.nan
+    return Score(float(np.sqrt(squares / n)), absolute / n, log_density / n, n, auc)
+
+
+def area_under_curve(truth: Floats, guess: Floats) -> float:
+    """Probability that a random one is ranked above a random zero, ties counting half."""
+    ones = truth > 0.5
+    n_ones, n_zeros = int(ones.sum()), int((~ones).sum())
+    if n_ones == 0 or n_zeros == 0:
+        return float("nan")
+    ranks = rankdata(guess)
+    return float((ranks[ones].sum() - n_ones * (n_ones + 1) / 2) / (n_ones * n_zeros))
