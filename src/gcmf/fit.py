@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,8 @@ class StepInfo:
     """Factors still alive."""
     restart: int
     """Which of the `n_init` runs this is, from 0."""
+    snapshot: Callable[[], Fit] = field(repr=False, compare=False)
+    """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +164,11 @@ class Driver:
 
     def _report(self, n: int, now: float, change: float) -> bool:
         """Tell the callbacks; whether one of them wants to stop."""
-        info = StepInfo(n, now, change, self._posterior.on.shape[1], self._restart)
+        info = StepInfo(n, now, change, self._posterior.on.shape[1], self._restart, self._snapshot)
         return any([callback(info) is True for callback in self._callbacks])
+
+    def _snapshot(self) -> Fit:
+        return Fit(self._spec, self._posterior.copy(), tuple(self._trace), Status.INTERRUPTED)
 
     def _pattern(self) -> NDArray[np.bool_]:
         names, pattern = self._spec.schema.entities, self._options.pattern

@@ -211,7 +211,7 @@ def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):  # noqa:
     Chunks are summed in the working precision, rows in float64.
     """
     n_row, at, Kp = _n_cells(cells, b, row), n_u + b, chunk.sums.shape[1]
-    sum_w, sum_wt = 0.0, 0.0
+    sum_w, sum_wt, n_seen = 0.0, 0.0, 0.0
     for start in range(0, n_row, CHUNK):
         n = min(CHUNK, n_row - start)
         _load(cells, terms, b, row, start, n, chunk)
@@ -223,6 +223,7 @@ def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):  # noqa:
         for c in range(n):
             sum_wt += chunk.weighted[c, Kp]
             sum_w += chunk.weighted[c, Kp + 1]
+            n_seen += chunk.seen[c]
         for k in range(n_u):
             A[k, k] += chunk.sum_var[0, k]
     fitted = terms.biased[b] and sum_w > 0.0
@@ -232,7 +233,7 @@ def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):  # noqa:
     # −1 marks a bias that this row does not have.
     A[at, at] = sum_w + terms.bias_precision[b] if fitted else -1.0
     h[at] = sum_wt + terms.bias_precision[b] * terms.bias_mean[b] if fitted else 0.0
-    return n_row
+    return n_seen
 
 
 @njit(**_JIT)
@@ -327,10 +328,10 @@ def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals)
         A[:] = 0.0
         total[:] = 0.0
         _set_own(packed, row, chunk)
-        n_row = 0
+        n_seen = 0.0
         for b in range(B):
-            n_row += _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h)
-        if n_row == 0:
+            n_seen += _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h)
+        if n_seen == 0.0:
             continue  # an entity without data: its zeros stand for "see the prior"
         for k in range(n_u):
             A[k, k] += alpha[k]

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import time
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from gcmf.errors import StorageError
+from gcmf.model.fitted import summarize
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from rich.progress import Progress
 
     from gcmf.data.collection import Collection
     from gcmf.fit import StepInfo
@@ -16,13 +23,20 @@ if TYPE_CHECKING:
 
 #: A fit shorter than this needs no bar.
 PATIENCE_SECONDS = 2.0
+#: At least so long from the end of one checkpoint to the start of the next.
+CHECKPOINT_SECONDS = 60.0
 
 
 @contextmanager
-def watch(estimator: Any, data: Collection, options: FitOptions) -> Iterator[list[Callable[[StepInfo], object]]]:  # noqa: ANN401
-    """Yield the callbacks of a fit: the user's own, and a progress bar if it is wanted."""
-    del data
+def watch(
+    estimator: Any,  # noqa: ANN401 - any estimator
+    data: Collection,
+    options: FitOptions,
+) -> Iterator[list[Callable[[StepInfo], object]]]:
+    """Yield the callbacks of a fit: the user's own, and checkpoints and a progress bar if they are wanted."""
     callbacks = list(estimator.callbacks)
+    if estimator.checkpoint is not None:
+        callbacks.append(Checkpoint(estimator, data))
     wanted = estimator.progress is True or (estimator.progress == "auto" and sys.stderr.isatty())
     if not wanted:
         yield callbacks
@@ -34,32 +48,65 @@ def watch(estimator: Any, data: Collection, options: FitOptions) -> Iterator[lis
         bar.close()
 
 
+class Checkpoint:
+    """Saves the model of the sweep about once a minute; what cannot be saved is refused before the first."""
+
+    def __init__(self, estimator: Any, data: Collection) -> None:  # noqa: ANN401 - any estimator
+        from gcmf.storage import check  # noqa: PLC0415 - storage stands beside the estimators
+
+        self._estimator, self._data = estimator, data
+        self._last = time.monotonic()
+        check(estimator.checkpoint, {name: entity.vocabulary for name, entity in data.entities.items()})
+
+    def __call__(self, info: StepInfo) -> None:
+        """Save, if it is time."""
+        if time.monotonic() - self._last < CHECKPOINT_SECONDS:
+            return
+        try:
+            self._save(info)
+        except StorageError as error:
+            # A full disk is no reason to lose the fit that is still running.
+            msg = f"No checkpoint after sweep {info.iteration}, the fit goes on: {error}"
+            warnings.warn(msg, stacklevel=2)
+        self._last = time.monotonic()
+
+    def _save(self, info: StepInfo) -> None:
+        from gcmf.storage import save  # noqa: PLC0415
+
+        run = info.snapshot()
+        model = copy.copy(self._estimator)
+        model._settle(summarize(run.spec, run.posterior, self._data), run.trace, run.status)
+        save(model, self._estimator.checkpoint)
+
+
 class ProgressBar:
     """One line on stderr: sweeps, bound, factors alive."""
 
     def __init__(self, max_iter: int, *, patience: float) -> None:
         self._max_iter, self._patience = max_iter, patience
-        self._started, self._bar, self._task = time.monotonic(), None, None
+        self._started = time.monotonic()
+        self._bar: Progress | None = None
 
     def __call__(self, info: StepInfo) -> None:
         """Show a sweep."""
         if self._bar is None:
             if time.monotonic() - self._started < self._patience:
                 return
-            self._open()
+            self._bar = self._open()
         text = f"ELBO {info.elbo:,.1f} ({info.change:+.3g}), {info.n_factors} factors"
-        self._bar.update(self._task, completed=info.iteration, description=text)  # type: ignore[attr-defined]
+        self._bar.update(self._task, completed=info.iteration, description=text)
 
     def close(self) -> None:
         """Leave the last line standing."""
         if self._bar is not None:
             self._bar.stop()
 
-    def _open(self) -> None:
+    def _open(self) -> Progress:
         from rich.console import Console  # noqa: PLC0415 - only who watches pays for it
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn  # noqa: PLC0415
 
-        self._bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                             console=Console(stderr=True))  # fmt: skip
-        self._task = self._bar.add_task("fitting", total=self._max_iter)
-        self._bar.start()
+        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        bar = Progress(*columns, console=Console(stderr=True))
+        self._task = bar.add_task("fitting", total=self._max_iter)
+        bar.start()
+        return bar

@@ -1,0 +1,108 @@
+"""GFA: several tables with the same samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf.errors import DataError, did_you_mean
+from gcmf.estimators.views import MultiViewEstimator
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+Views = Sequence[Any] | Mapping[str, Any]
+
+
+class GFA(MultiViewEstimator):
+    """Group factor analysis: view_v = mean_v + scores · components_v + noise_v, with scores ~ N(0, 1).
+
+    Every view has its own noise, and every factor is found to be shared by all views, by some, or private to
+    one. Cells may be missing (NaN), and so may a whole view of a sample.
+
+    Parameters
+    ----------
+    n_factors
+        Factors to start from, at most; superfluous ones are switched off.
+    max_iter, tol
+        Sweep at most `max_iter` times, until a sweep raises the bound by less than `tol` of its size.
+    n_init
+        Random starts; the one with the best bound is kept.
+    random_state
+        Seed (int), numpy Generator or RandomState, or None.
+    dtype
+        "float64" or "float32", the precision of the factors while fitting.
+    n_threads
+        At most so many threads; None takes every core this process may use.
+
+    Attributes
+    ----------
+    components_ : list of ndarray (n_factors_active_, n_features of the view)
+        Loadings in the units of the view, exactly 0 where a factor is switched off. Signs are such that the
+        largest loading of a factor, measured in the standard deviations of the views, is positive.
+    mean_ : list of ndarray (n_features of the view,)
+        Intercepts; NaN for a feature that was never observed.
+    noise_variance_ : ndarray (n_views,)
+        Variance of what the factors leave over, in the units of the view, squared.
+    explained_variance_ratio_ : ndarray (n_views, n_factors_active_)
+        Share of each view's variance about the feature means that each factor explains by itself.
+    view_names_ : tuple of str
+        The keys of the mapping that was fitted, or "view1", "view2", …
+    n_features_in_, feature_names_in_
+        Features of all views together, and their names per view where every view is a data frame.
+    n_factors_active_, n_iter_, status_, elbo_trace_
+        How many factors there are, and how the fit went.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> z = rng.normal(size=(60, 1))
+    >>> views = [z @ rng.normal(size=(1, d)) + 0.3 * rng.normal(size=(60, d)) for d in (5, 6, 7)]
+    >>> gfa = GFA(n_factors=4, random_state=0).fit(views)
+    >>> gfa.structure()["role"].tolist()
+    ['shared']
+    >>> gfa.inverse_transform(gfa.transform([views[0], None, None]))[2].shape
+    (60, 7)
+    """
+
+    def fit(self, X: Views, y: None = None) -> GFA:
+        """Fit a list of tables with the same rows, or a mapping from names to them; infinity is refused."""
+        del y
+        self._fit_tables(_named(X))
+        return self
+
+    def transform(self, X: Views) -> NDArray[np.float64] | pd.DataFrame:
+        """Return the factors of rows, new or old, (n, n_factors_active_).
+
+        A view that is None (or not in the mapping), a row of NaN in it and a cell of NaN are all alike missing:
+        the factors come from what is observed, and are 0, their prior mean, where nothing is.
+        """
+        tables = _named(X)
+        if isinstance(X, Mapping) and hasattr(self, "view_names_"):
+            for name in tables:
+                if name not in self.view_names_:
+                    msg = (f"There is no view {name!r}; the model has {', '.join(map(repr, self.view_names_))}."
+                           f"{did_you_mean(name, self.view_names_)}")  # fmt: skip
+                    raise DataError(msg)
+            return self._transform_tables([tables.get(name) for name in self.view_names_])
+        return self._transform_tables(list(tables.values()))
+
+    def inverse_transform(self, X: Any) -> list[NDArray[np.float64]]:  # noqa: ANN401 - anything array-like
+        """Return all views, in the order of fitting, that factors stand for."""
+        return self._by_view(self._reconstruction(X))
+
+
+def _named(views: Views) -> dict[str, Any]:
+    """Views by name; what is not a collection of tables is refused."""
+    if isinstance(views, Mapping) and views and all(isinstance(name, str) for name in views):
+        return dict(views)
+    if isinstance(views, (list, tuple)) and len(views):
+        return {f"view{v + 1}": view for v, view in enumerate(views)}
+    shape = f" of shape {views.shape}" if hasattr(views, "shape") else ""
+    msg = (f"GFA takes a list of tables with the same rows, or a mapping from names to tables. Got "
+           f"{type(views).__name__}{shape} instead. For a single table use gcmf.PCA.")  # fmt: skip
+    raise DataError(msg)

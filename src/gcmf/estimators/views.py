@@ -1,0 +1,265 @@
+"""What PCA, CCA and GFA have in common: samples seen in one or several tables of real numbers."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from gcmf.data.collection import Collection
+from gcmf.data.relation import Relation
+from gcmf.errors import ConvergenceWarning, DataError
+from gcmf.fit import Status, fit
+from gcmf.model.fitted import Fitted, summarize
+from gcmf.model.foldin import Partners, fold_in
+from gcmf.model.structure import roles
+from gcmf.options import FitOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from gcmf.fit import Fit
+
+    Floats = NDArray[np.float64]
+
+#: Variation of a feature below this fraction of its size is rounding: the feature counts as constant.
+ROUNDING = 1e-13
+
+
+class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc] - untyped
+    """Base of the special cases: samples × features of each view are Gaussian relations that share the samples.
+
+    The feature intercepts start from the means of the observed cells, which are taken off beforehand: the scale
+    of a fit is then that of the variation, however large the offsets are.
+    """
+
+    def __init__(  # noqa: PLR0913 - one name for each thing that users differ in
+        self,
+        n_factors: int = 10,
+        *,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        n_init: int = 1,
+        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        dtype: str = "float64",
+        n_threads: int | None = None,
+    ) -> None:
+        self.n_factors = n_factors
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.random_state = random_state
+        self.dtype = dtype
+        self.n_threads = n_threads
+
+    # --- fit ---------------------------------------------------------------------------------------------------
+
+    def _fit_views(self, views: Mapping[str, Floats], **options: Any) -> Fitted:  # noqa: ANN401 - see FitOptions
+        """Fit tables with the same rows, NaN missing, and set every attribute that the special cases share."""
+        names = ("n_factors", "max_iter", "tol", "n_init", "dtype", "n_threads")
+        bias = dict.fromkeys(views, "cols")
+        chosen = FitOptions(**{name: getattr(self, name) for name in names}, bias=bias, **options)
+        # More factors than the rank can be would only be switched off one by one.
+        rank = min(len(next(iter(views.values()))), sum(x.shape[1] for x in views.values()))
+        chosen = replace(chosen, n_factors=min(chosen.n_factors, rank))
+        means = {name: _observed_mean(x) for name, x in views.items()}
+        data = Collection([Relation(name, "sample", f"features of {name}", _centered(x, means[name]))
+                           for name, x in views.items()])  # fmt: skip
+        result = fit(data, chosen, _generator(self.random_state), ())
+        fitted = summarize(result.spec, result.posterior, data)
+        self._read(result, fitted, list(means.values()))
+        if result.status in (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED):
+            warnings.warn(f"{type(self).__name__}: {result.status}.", ConvergenceWarning, stacklevel=3)
+        return fitted
+
+    def _read(self, result: Fit, fitted: Fitted, means: Sequence[Floats]) -> None:
+        """Turn the fit into loadings and intercepts in the user's units."""
+        cols, scale = [c for _, c in fitted.ends], fitted.scale
+        width = [len(mean) for mean in means]
+        per_feature = np.repeat(scale, width)[:, None]
+        loadings = np.concatenate([fitted.mean[c] for c in cols]).astype(np.float64)
+        signs = _signs(loadings)
+        self._partners = Partners(
+            mean=loadings * signs * per_feature,
+            var=np.concatenate([fitted.var[c] for c in cols]).astype(np.float64) * per_feature**2,
+            weight=np.repeat(result.posterior.tau.mean / scale**2, width),
+            precision=1.0 / fitted.prior_var[fitted.schema.entity_index("sample")],
+        )
+        biases = [fitted.center[m] + scale[m] * fitted.bias_mean[2 * m + 1] for m in range(len(cols))]
+        self._intercepts = np.concatenate([mean + b for mean, b in zip(means, biases, strict=True)])
+        self._edges = np.cumsum(width)[:-1]
+        self.status_ = result.status
+        self.elbo_trace_ = np.array(result.trace)
+        self.n_iter_ = len(result.trace)
+        self.n_factors_active_ = fitted.n_factors
+
+    @property
+    def _n_features_out(self) -> int:
+        # Only factors that the data call for: a fit that finds none transforms to (n, 0), and reconstructs the
+        # means. A column of zeros in its place would let pipelines run on, and hide that there is nothing to see.
+        return int(self.n_factors_active_)
+
+    # --- use ---------------------------------------------------------------------------------------------------
+
+    def _scores(self, x: Floats) -> Floats:
+        """Factors of rows that have all views side by side, (n, D) to (n, K)."""
+        return fold_in(self._partners, x - self._intercepts)
+
+    def _reconstruction(self, scores: Any) -> Floats:  # noqa: ANN401 - anything array-like
+        """All views side by side, (n, K) to (n, D)."""
+        check_is_fitted(self)
+        z = np.asarray(scores, dtype=np.float64)
+        if z.ndim != 2 or z.shape[1] != self._n_features_out:
+            msg = (f"inverse_transform takes what transform returns, (n_samples, {self._n_features_out}) factors. "
+                   f"Got an array of shape {z.shape} instead.")  # fmt: skip
+            raise DataError(msg)
+        return z @ self._partners.mean.T + self._intercepts
+
+
+class MultiViewEstimator(ViewsEstimator):
+    """Base of GFA and CCA: several tables, samples of unit variance, relevance per view and factor."""
+
+    def _fit_tables(self, tables: Mapping[str, Any]) -> None:
+        """Fit tables by name; rows of NaN are samples that a view does not have."""
+        names = {name: _column_names(x) for name, x in tables.items()}
+        shared_index(tables)
+        arrays = {name: _as_table(name, x, least=2) for name, x in tables.items()}
+        _check_lengths(arrays)
+        fitted = self._fit_views(arrays, sharing="group", unit_variance=("sample",))
+        self.view_names_ = tuple(tables)
+        self._names, self._widths = tuple(names.values()), tuple(x.shape[1] for x in arrays.values())
+        self.n_features_in_ = sum(self._widths)
+        if all(names.values()):
+            self.feature_names_in_ = [np.array(found, dtype=object) for found in names.values()]
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        self.components_ = [w.copy() for w in self._by_view(self._partners.mean.T)]
+        self.mean_ = [mean.copy() for mean in self._by_view(self._intercepts)]
+        self.noise_variance_ = fitted.noise * fitted.scale**2
+        self.explained_variance_ratio_ = fitted.explained.factors.copy()
+        self._activity = fitted.activity[[c for _, c in fitted.ends]]
+        self._role, self._reached = roles(fitted.ends, fitted.on)
+
+    def _transform_tables(self, tables: Sequence[Any]) -> Floats | pd.DataFrame:
+        """Fold in rows of all views, of which some may be None."""
+        check_is_fitted(self)
+        if len(tables) != len(self.view_names_) or all(x is None for x in tables):
+            given = sum(x is not None for x in tables)
+            msg = (f"{type(self).__name__} was fitted to {len(self.view_names_)} views and takes as many here, one of "
+                   f"them at least not None. Got {len(tables)}, {given} of them not None.")  # fmt: skip
+            raise DataError(msg)
+        index = shared_index(dict(zip(self.view_names_, tables, strict=True)))
+        arrays = {name: self._known_table(v, x)
+                  for v, (name, x) in enumerate(zip(self.view_names_, tables, strict=True)) if x is not None}  # fmt: skip
+        n = _check_lengths(arrays)
+        empty = ((name, np.full((n, width), np.nan)) for name, width in zip(self.view_names_, self._widths, strict=True))
+        scores = self._scores(np.hstack([arrays.get(name, blank) for name, blank in empty]))
+        # scikit-learn looks for row ids on the first argument only, which is a list here or may be None.
+        return pd.DataFrame(scores, index=index) if index is not None and self._wants_pandas() else scores
+
+    def structure(self) -> pd.DataFrame:
+        """A row per factor: its activity in every view, its role, and the names of the views it is in.
+
+        Activity is the share of the factor's second moment in the view's loadings that the data determine, in
+        [0, 1], and exactly 0 where the factor is switched off. Role: "shared" by all views, "private" to one, or
+        "partial".
+        """
+        check_is_fitted(self)
+        table = pd.DataFrame(self._activity.T, index=self.get_feature_names_out(), columns=list(self.view_names_))
+        table["role"] = self._role
+        table["views"] = [tuple(self.view_names_[m] for m in found) for found in self._reached]
+        return table
+
+    def _by_view(self, x: Floats) -> list[Floats]:
+        """Cut what lies side by side along the last axis."""
+        return np.split(x, self._edges, axis=-1)
+
+    def _known_table(self, v: int, x: Any) -> Floats:  # noqa: ANN401
+        name, names, fitted = self.view_names_[v], _column_names(x), self._names[v]
+        table = _as_table(name, x, least=1)
+        if table.shape[1] != self._widths[v]:
+            msg = f"View {name!r} had {self._widths[v]} features when it was fitted. Got {table.shape[1]} instead."
+            raise DataError(msg)
+        if names and fitted and names != fitted:
+            n = next(n for n, pair in enumerate(zip(names, fitted, strict=True)) if pair[0] != pair[1])
+            msg = (f"View {name!r} must have the features it was fitted with, in the same order: feature {n} was "
+                   f"{fitted[n]!r}. Got {names[n]!r} instead.")  # fmt: skip
+            raise DataError(msg)
+        return table
+
+    def _wants_pandas(self) -> bool:
+        chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+        return bool(chosen == "pandas")
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+def shared_index(tables: Mapping[str, Any]) -> pd.Index[Any] | None:
+    """Return the row ids that pandas tables carry, or None; tables that disagree are refused."""
+    found = [(name, x.index) for name, x in tables.items() if isinstance(x, (pd.DataFrame, pd.Series))]
+    for name, index in found[1:]:
+        if not index.equals(found[0][1]):
+            msg = (f"The views are matched row by row, but the data frames of {found[0][0]!r} and {name!r} have "
+                   "different indexes. Reindex them to the same samples (missing rows become NaN, which is allowed), "
+                   "or use gcmf.GCMF with a Collection, which matches samples by id.")  # fmt: skip
+            raise DataError(msg)
+    return found[0][1] if found else None
+
+
+def _as_table(name: str, x: Any, *, least: int) -> Floats:  # noqa: ANN401 - anything array-like
+    table: Floats = check_array(x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least,
+                                input_name=f"view {name!r}", estimator=None)  # fmt: skip
+    return table
+
+
+def _column_names(x: Any) -> list[str]:  # noqa: ANN401
+    """Names of the features of a data frame, if they are names."""
+    names = list(getattr(x, "columns", ()))
+    return names if all(isinstance(name, str) for name in names) else []
+
+
+def _check_lengths(arrays: Mapping[str, Floats]) -> int:
+    lengths = {name: len(x) for name, x in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        sizes = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
+        msg = (f"All views must have the same samples as rows, but {sizes}. Give a sample that a view lacks as a row "
+               "of NaN, or use gcmf.GCMF with a Collection, which matches samples by id.")  # fmt: skip
+        raise DataError(msg)
+    return next(iter(lengths.values()))
+
+
+def _observed_mean(x: Floats) -> Floats:
+    """Mean of each column's observed cells; NaN, that is unknown for good, where there are none."""
+    n = (~np.isnan(x)).sum(axis=0)
+    return np.divide(np.nansum(x, axis=0), n, out=np.full(x.shape[1], np.nan), where=n > 0)
+
+
+def _centered(x: Floats, mean: Floats) -> Floats:
+    """Take the means off; what is left of a constant column is exactly zero."""
+    rest = x - mean
+    return np.where(np.abs(rest) <= ROUNDING * np.abs(mean), 0.0, rest)
+
+
+def _signs(loadings: Floats) -> Floats:
+    """+1 or −1 per factor, such that its largest loading becomes positive."""
+    largest = loadings[np.abs(loadings).argmax(axis=0), np.arange(loadings.shape[1])]
+    return np.where(largest < 0, -1.0, 1.0)
+
+
+def _generator(seed: int | np.random.Generator | np.random.RandomState | None) -> np.random.Generator:
+    if isinstance(seed, np.random.RandomState):
+        # scikit-learn's own kind: draw a seed, so that it moves on as its users expect.
+        seed = int(seed.randint(2**31 - 1))
+    return np.random.default_rng(seed)

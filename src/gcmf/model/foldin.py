@@ -1,0 +1,59 @@
+"""Fold-in: the factors of new rows, with everything else of a fit held fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Partners:
+    """What a new row meets: the D columns it may have cells in, all Gaussian, and the prior of its factors."""
+
+    mean: Floats
+    var: Floats
+    """ū_j and ũ_j of the columns, (D, K)."""
+    weight: Floats
+    """⟨τ⟩ of the relation each column belongs to, (D,)."""
+    precision: Floats
+    """⟨α⟩ of the rows' entity set, (K,)."""
+
+    def rescaled(self, size: Floats) -> Partners:
+        """Return the same model with column factors divided by `size` (K,), so that rows are multiplied by it."""
+        return Partners(self.mean / size, self.var / size**2, self.weight, self.precision / size**2)
+
+
+def fold_in(partners: Partners, x: Floats) -> Floats:
+    """Solve (diag(α + Σ_j τ_j ũ_j) + Σ_j τ_j ū_j ū_jᵀ) ū_i = Σ_j τ_j x_ij ū_j for each row i of x, (n, K).
+
+    The sums run over the observed cells of the row; NaN is missing, and a row without any keeps the prior mean,
+    zero. Biases must have been taken off x. The matrix depends on a row only by what is missing, so rows that
+    miss the same cells are solved together.
+    """
+    observed = ~np.isnan(x)
+    out = np.zeros((len(x), partners.mean.shape[1]))
+    for rows in _alike(observed):
+        seen = observed[rows[0]]
+        mean, weight = partners.mean[seen], partners.weight[seen]
+        weighted = mean * weight[:, None]
+        A = weighted.T @ mean
+        A[np.diag_indices_from(A)] += partners.precision + weight @ partners.var[seen]
+        out[rows] = np.linalg.solve(A, (x[np.ix_(rows, seen)] @ weighted).T).T
+    return out
+
+
+def _alike(observed: NDArray[np.bool_]) -> Iterator[NDArray[np.intp]]:
+    """Yield the positions of rows that are equal, group by group."""
+    packed = np.packbits(observed, axis=1)
+    _, group, counts = np.unique(packed, axis=0, return_inverse=True, return_counts=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    yield from np.split(order, np.cumsum(counts)[:-1])

@@ -1,0 +1,68 @@
+"""A fitted model in one file: safetensors with JSON metadata, versioned, checksummed, and unable to run code.
+
+`document` turns a model into plain values, `ids` the ids of an entity set into tensors, `container` both into
+a file. An estimator can be stored when it stands in `document.CLASSES`, answers `get_params()`, `fitted_`,
+`elbo_trace_`, `n_iter_` and `status_`, and takes them back by `_settle(fitted, trace, status)`; if it keeps more
+than that, `_extras()` returns it as plain values and arrays, and `_restore(extras)` takes it back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gcmf.storage.container import check_target, read, write
+from gcmf.storage.document import describe, rebuild
+from gcmf.storage.ids import decode, encode, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gcmf.data.vocabulary import Vocabulary
+
+__all__ = ["check", "load", "save", "to_dict"]
+
+
+def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
+    """Write a fitted model to one file, whole or not at all; an older file stays until the new one is complete.
+
+    Raises
+    ------
+    StorageError
+        When the path cannot be written, or an id is of a kind that a file cannot hold.
+    """
+    path = Path(path)
+    check_target(path)
+    document = describe(model)
+    for entity in document["entities"]:
+        entity["ids"] = encode(entity["ids"], entity=entity["name"])
+    write(path, document)
+
+
+def load(path: str | Path) -> Any:  # noqa: ANN401 - whichever estimator was saved
+    """Read a model that `save` wrote: no training data is needed, and predictions are the same to the bit.
+
+    Raises
+    ------
+    StorageError
+        When the file is missing, damaged, written by a newer gcmf, or no gcmf model at all.
+    """
+    document = read(Path(path))
+    for entity in document["entities"]:
+        entity["ids"] = decode(entity["ids"])
+    return rebuild(document)
+
+
+def to_dict(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
+    """Return a fitted model as plain numbers, strings, lists and NumPy arrays; ids are lists."""
+    document = describe(model)
+    for entity in document["entities"]:
+        entity["ids"] = entity["ids"].tolist()
+    return document
+
+
+def check(path: str | Path, vocabularies: Mapping[str, Vocabulary]) -> None:
+    """Refuse at once what `save` would refuse after hours of fitting: a bad path, or ids no file can hold."""
+    check_target(Path(path))
+    for name, vocabulary in vocabularies.items():
+        refuse(vocabulary.ids, entity=name)

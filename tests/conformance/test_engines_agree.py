@@ -1,0 +1,119 @@
+"""Every engine computes what the reference computes: same collections, no parameter at its default."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import build_problem, random_pattern, random_posterior
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import LIKELIHOODS, PRIORS, adversarial, problems, relation
+
+from gcmf import Collection
+from gcmf.engines import cpu
+from gcmf.engines.cpu import CpuEngine
+from gcmf.engines.reference import ReferenceEngine
+from gcmf.fit import fit
+from gcmf.model.posterior import hyper_of
+from gcmf.options import FitOptions
+
+TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
+
+
+def close(got, expected, tolerance):
+    """Relative to the size of what is compared, entry by entry and as a whole."""
+    size = max(1.0, float(np.nanmax(np.abs(expected), initial=0.0)))
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * size)
+
+
+def iterate(engine, state, hyper):
+    """One full iteration: the measured sums of every sweep, then of a measurement and a weighing."""
+    engine.place(state)
+    swept = [engine.sweep(e, hyper) for e in range(len(state.mean))]
+    return swept, engine.measure(hyper), *engine.weigh(hyper)
+
+
+def assert_agree(problem, posterior, hyper, tolerance):
+    """Compare everything that a full iteration leaves behind."""
+    mine, theirs = posterior.state.copy(), posterior.state.copy()
+    dtype = mine.mean[0].dtype.name
+    got = iterate(CpuEngine(problem, dtype=dtype, n_threads=1), mine, hyper)
+    # The oracle is to work in float64 from the same numbers.
+    for group in (theirs.mean, theirs.var, theirs.bias_mean, theirs.bias_var):
+        group[:] = [a.astype(np.float64) for a in group]
+    expected = iterate(ReferenceEngine(problem), theirs, hyper)
+    for name in ("mean", "var", "bias_mean", "bias_var"):
+        for a, b in zip(getattr(mine, name), getattr(theirs, name), strict=True):
+            close(a, b, tolerance)
+    for a, b in zip(got[0], expected[0], strict=True):
+        np.testing.assert_array_equal(np.isnan(a), np.isnan(b))
+        close(a, b, tolerance)
+    for a, b in zip(got[1:], expected[1:], strict=True):
+        close(a, b, tolerance)
+
+
+def make(data, options, seed, damping=None):
+    """A problem with a random posterior, and its hyper-parameters."""
+    rng = np.random.default_rng(seed)
+    spec, problem = build_problem(data, options)
+    posterior = random_posterior(spec, random_pattern(spec, options.n_factors, rng), rng, options.dtype)
+    return problem, posterior, hyper_of(spec, posterior, damping)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@adversarial(60)
+@given(drawn=st.data(), seed=st.integers(0, 10**6))
+def test_one_iteration_agrees_with_the_reference(dtype, drawn, seed):
+    data, options = drawn.draw(problems(dtype=dtype))
+    damping = drawn.draw(st.sampled_from([None, 0.3, 0.9]))
+    assert_agree(*make(data, options, seed, damping), TOLERANCE[dtype])
+
+
+@adversarial(30)
+@given(problem=problems(inference="map", priors=PRIORS[3]), seed=st.integers(0, 10**6))
+def test_point_estimates_agree_with_the_reference(problem, seed):
+    assert_agree(*make(*problem, seed), 1e-10)
+
+
+def wide_collection(likelihood, layout, seed=0):
+    """Rows of more cells than one chunk holds, and more factors than one vector has lanes."""
+    rng = np.random.default_rng(seed)
+    one = relation("one", ("a", "b"), (11, 300), likelihood=likelihood, layout=layout, missing=0.2, rng=rng)
+    two = relation("two", ("c", "a"), (5, 11), likelihood=LIKELIHOODS[0], layout="listed", missing=0.2, rng=rng)
+    return Collection([one, two])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("layout", ["listed", "filled"])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=lambda one: f"{one.name}-{one.code}")
+def test_long_rows_and_many_factors_agree(likelihood, layout, dtype):
+    data = wide_collection(likelihood, layout)
+    assert_agree(*make(data, FitOptions(n_factors=19, dtype=dtype), 1), TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("layout", ["listed", "filled"])
+def test_threads_do_not_change_a_bit(monkeypatch, layout, dtype):
+    monkeypatch.setattr(cpu, "RANGE_COST", 30)
+    problem, posterior, hyper = make(wide_collection(LIKELIHOODS[5], layout), FitOptions(n_factors=5, dtype=dtype), 2)
+    runs = []
+    for n_threads in (1, 2, 5):
+        state = posterior.state.copy()
+        engine = CpuEngine(problem, dtype=dtype, n_threads=n_threads)
+        assert min(map(len, engine._edges)) > 2, "several ranges per set, or the test shows nothing"
+        answers = iterate(engine, state, hyper)
+        runs.append([*state.mean, *state.var, *state.bias_mean, *state.bias_var, *answers[0], *answers[1:]])
+    for other in runs[1:]:
+        for a, b in zip(runs[0], other, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_threads_do_not_change_a_bit_of_a_whole_fit(monkeypatch):
+    monkeypatch.setattr(cpu, "RANGE_COST", 30)
+    data = wide_collection(LIKELIHOODS[1], "listed")
+    runs = [
+        fit(data, FitOptions(n_factors=6, max_iter=25, n_threads=n), np.random.default_rng(0), ()) for n in (1, 2)
+    ]
+    assert runs[0].trace == runs[1].trace
+    for a, b in zip(runs[0].posterior.state.mean, runs[1].posterior.state.mean, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -1,0 +1,124 @@
+"""Hypothesis strategies: any collection the library must take, and any options it may be fitted with."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from gcmf import Collection, Priors, Relation
+from gcmf.data.parts import take
+from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
+from gcmf.options import FitOptions
+
+LIKELIHOODS = (
+    Gaussian(),
+    Bernoulli("tight"),
+    Bernoulli("cell"),
+    Poisson("paper"),
+    Poisson("cell"),
+    Poisson("tight"),
+)
+LAYOUTS = ("listed", "filled", "holes")
+PRIORS = (
+    Priors(),
+    Priors(alpha_shape=1e-6, alpha_rate=1e-6, tau_shape=1e-6, tau_rate=1e-6),
+    Priors(alpha_shape=0.7, alpha_rate=0.3, tau_shape=1.3, tau_rate=0.4),
+    Priors(alpha_shape=5.0, alpha_rate=2.0, tau_shape=0.2, tau_rate=3.0),
+)
+
+
+def adversarial(max_examples):
+    """The same examples in every run, none of them too slow."""
+    return settings(
+        max_examples=max_examples, derandomize=True, deadline=None, database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    )  # fmt: skip
+
+
+def values(likelihood, shape, rng, *, rank=2, scale=1.0):
+    """Cells of a low-rank model of this kind."""
+    theta = scale * rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1])) + rng.normal()
+    if likelihood.name == "gaussian":
+        return theta + rng.normal(size=shape)
+    if likelihood.name == "bernoulli":
+        return (rng.random(shape) < 1 / (1 + np.exp(-theta))).astype(float)
+    return rng.poisson(np.log1p(np.exp(theta))).astype(float)
+
+
+def relation(name, ends, shape, *, likelihood, layout, missing, rng):  # noqa: PLR0913 - all that may differ
+    """One relation in one of the layouts; at least one cell is observed ("holes" are made by `pierce`)."""
+    x = values(likelihood, shape, rng, scale=rng.choice([0.0, 0.5, 2.0]))
+    if layout == "listed":
+        gone = rng.random(shape) < missing
+        gone.flat[rng.integers(gone.size)] = False
+        return Relation(name, *ends, np.where(gone, np.nan, x), likelihood)
+    blank = rng.random(shape) < missing
+    return Relation(name, *ends, sparse.csr_matrix(np.where(blank, 0.0, x)), likelihood, blanks="zero")
+
+
+def pierce(data, names, missing, rng):
+    """Make holes in filled relations, in whole rows and columns too, as `split` does."""
+    cells = {name: bound.cells for name, bound in data.relations.items()}
+    for name in names:
+        whole = cells[name]
+        triplets = whole.triplets()
+        rows, cols = rng.integers(whole.shape[0]), rng.integers(whole.shape[1])
+        gone = (rng.random(whole.n_cells) < missing) | (triplets.i == rows) | (triplets.j == cols)
+        gone[rng.integers(len(gone))] = False
+        cells[name] = take(whole, np.flatnonzero(gone))[0]
+    return data.with_cells(cells)
+
+
+@st.composite
+def collections(draw, max_size=12):
+    """1-5 relations over 2-6 entity sets: trees and cycles, all kinds of cells, layouts and missingness."""
+    n_sets = draw(st.integers(2, 6))
+    pairs = list(combinations(range(n_sets), 2))
+    chosen = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=5, unique=True))
+    sizes = draw(st.lists(st.integers(1, max_size), min_size=n_sets, max_size=n_sets))
+    rng = np.random.default_rng(draw(st.integers(0, 10**6)))
+    relations, holey = [], []
+    for m, (r, c) in enumerate(chosen):
+        r, c = (c, r) if draw(st.booleans()) else (r, c)  # noqa: PLW2901 - either end may be the rows
+        layout, name = draw(st.sampled_from(LAYOUTS)), f"relation {m}"
+        ends, shape = (f"set {r}", f"set {c}"), (sizes[r], sizes[c])
+        one = relation(name, ends, shape, likelihood=draw(st.sampled_from(LIKELIHOODS)), layout=layout,
+                       missing=draw(st.sampled_from([0.0, 0.3, 0.9])), rng=rng)  # fmt: skip
+        relations.append(one)
+        if layout == "holes":
+            holey.append(name)
+    entities = {}
+    for e in sorted({end for pair in chosen for end in pair}):
+        if draw(st.booleans()):
+            # Two more entities than any cell mentions, and all in another order than the relations bring them.
+            entities[f"set {e}"] = rng.permutation(sizes[e] + 2).tolist()
+    return pierce(Collection(relations, entities), holey, draw(st.sampled_from([0.1, 0.5])), rng)
+
+
+@st.composite
+def options(draw, data, **fixed):
+    """Options of all kinds for this collection, unless fixed."""
+    bias = draw(st.sampled_from([True, False, "mixed"]))
+    if bias == "mixed":
+        sides = st.sampled_from([True, False, "rows", "cols"])
+        bias = {name: draw(sides) for name in data.relations}
+    chosen = {
+        "n_factors": draw(st.sampled_from([1, 2, 3, 5, 9, 15])),
+        "sharing": draw(st.sampled_from(["group", "common"])),
+        "bias": bias,
+        "priors": draw(st.sampled_from(PRIORS)),
+        "dtype": "float64",
+        "n_threads": 1,
+    }
+    return FitOptions(**{**chosen, **fixed})
+
+
+@st.composite
+def problems(draw, max_size=12, **fixed):
+    """A collection and options for it."""
+    data = draw(collections(max_size))
+    return data, draw(options(data, **fixed))

@@ -1,0 +1,60 @@
+"""Every Python block of the README and of docs/ runs as printed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: Blocks marked "python no-run" (what cannot run here: other people's files) must stay rare.
+MAX_UNRUN = 2
+_BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    """(line number, mark after "python", code) of each block of a page."""
+    text = page.read_text(encoding="utf-8")
+    return [(text.count("\n", 0, b.start(2)), b.group(1).strip(), b.group(2)) for b in _BLOCK.finditer(text)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_runs_as_printed(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    names = {"__name__": "__main__"}
+    for line, mark, code in blocks(page):
+        if mark != "no-run":
+            # Blank lines before the code make tracebacks name the line of the page.
+            exec(compile("\n" * line + code, str(page), "exec"), names)
+
+
+def test_blocks_are_found_and_nearly_all_run():
+    marks = {page.name: [mark for _, mark, _ in blocks(page)] for page in PAGES}
+    assert set().union(*marks.values()) <= {"", "no-run"}
+    assert len(marks["README.md"]) >= 5
+    assert sum(mark == "no-run" for found in marks.values() for mark in found) <= MAX_UNRUN
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_within_the_repository_lead_somewhere(page):
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not target.startswith(("http://", "https://")):
+            path, _, anchor = target.partition("#")
+            other = (page.parent / path).resolve() if path else page
+            assert other.exists(), target
+            assert not anchor or anchor in anchors(other), target
+
+
+def anchors(page):
+    """GitHub's anchor of each heading."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_files_that_the_pages_name_exist():
+    """`model/elbo.py` and the like, taken from src/gcmf or from the root."""
+    for page in PAGES:
+        for name in set(re.findall(r"`([\w./]+/\w+\.py)`", page.read_text(encoding="utf-8"))):
+            assert (ROOT / name).exists() or (ROOT / "src" / "gcmf" / name).exists(), f"{page.name}: {name}"
