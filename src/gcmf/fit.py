@@ -35,6 +35,9 @@ MAX_WARM_UP = 20
 TEST_EVERY = 5
 #: Sweeps after the warm-up at which a rotation is tried: often while the factors still find their axes.
 ROTATE_AT = (0, 5, 10, 20, 40, 80, 160, 320)
+#: Sweeps that a new factor gets to prove itself, and the nats by which it must raise the bound.
+GROW_SWEEPS = 12
+GROW_GAIN = 1.0
 #: A fall of the bound by more than this fraction is no rounding error.
 FALL = 1e-5
 
@@ -121,6 +124,7 @@ class Driver:
 
     def run(self, rng: np.random.Generator) -> Fit:
         """Sweep until the bound is flat and the structure stays."""
+        self._rng = rng
         self._adopt(start(self._spec, self._pattern(), dtype=self._options.dtype, rng=rng))
         self._keep_safe()
         try:
@@ -150,17 +154,10 @@ class Driver:
                 continue
             moved = self._explore(since)
             since += 1
-            if self._posterior.on.shape[1] == 0:
-                return self._finish_without_factors()
-            if not moved and since > 1 and change < self._options.tol * size and not self._restructure():
-                return Status.CONVERGED
+            flat = since > 1 and change < self._options.tol * size
+            if flat and not moved and not self._restructure() and not self._grow():
+                return Status.CONVERGED if self._posterior.on.shape[1] else Status.ALL_PRUNED
         return Status.MAX_ITER
-
-    def _finish_without_factors(self) -> Status:
-        """Let the biases settle; sweeping them needs no test."""
-        for _ in range(TEST_EVERY):
-            self._sweep(warm=False)
-        return Status.ALL_PRUNED
 
     def _report(self, n: int, now: float, change: float) -> bool:
         """Tell the callbacks; whether one of them wants to stop."""
@@ -219,6 +216,29 @@ class Driver:
         if found:
             self._adopt(moves.restructure(self._posterior, found))
         return bool(found)
+
+    def _grow(self) -> bool:
+        """Offer every relation one more private factor; kept only if the bound is higher in the end.
+
+        The warm-up lets strong factors hide weak ones: what a small relation has of its own shows only once the
+        others are settled. The trace stays flat while the offer is tried.
+        """
+        room = min(self._options.n_factors - self._posterior.on.shape[1], len(self._spec.ends))
+        if not self._switching or room == 0:
+            return False
+        before, measured, n = self._posterior.copy(), self._measured, len(self._trace)
+        self._adopt(moves.grow(self._spec, self._posterior, list(range(room)), self._rng))
+        for _ in range(GROW_SWEEPS):
+            self._sweep(warm=False)
+        self._restructure()
+        self._sweep(warm=False)
+        better = self._trace[-1] - self._trace[n - 1] > GROW_GAIN
+        self._trace[n:] = np.maximum.accumulate([self._trace[n - 1], *self._trace[n:]])[1:].tolist()
+        if not better:
+            self._measured = measured
+            self._adopt(before)
+            self._trace[n:] = [self._trace[n - 1]] * (len(self._trace) - n)
+        return better
 
     def _rotate(self) -> bool:
         """Turn the factors towards the group sparsity; kept only if the bound rises."""

@@ -86,7 +86,7 @@ class CCA(MultiViewEstimator):
 
 
 def _column(Y: Any) -> Any:  # noqa: ANN401
-    """A target of one dimension is a table of one column."""
+    """Make a target of one dimension a table of one column."""
     if Y is None or np.ndim(Y) != 1:
         return Y
     return Y.to_frame() if hasattr(Y, "to_frame") else np.asarray(Y)[:, None]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gcmf.errors import DataError, did_you_mean
 from gcmf.estimators.views import MultiViewEstimator
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -78,15 +77,16 @@ class GFA(MultiViewEstimator):
     def transform(self, X: Views) -> NDArray[np.float64] | pd.DataFrame:
         """Return the factors of rows, new or old, (n, n_factors_active_).
 
-        A view that is None (or not in the mapping), a row of NaN in it and a cell of NaN are all alike missing:
-        the factors come from what is observed, and are 0, their prior mean, where nothing is.
+        A view that is None (or not in the mapping), a row of NaN in it and a cell of NaN are all missing: the
+        factors come from what is observed, and are 0, their prior mean, where nothing is.
         """
         tables = _named(X)
         if isinstance(X, Mapping) and hasattr(self, "view_names_"):
             for name in tables:
                 if name not in self.view_names_:
-                    msg = (f"There is no view {name!r}; the model has {', '.join(map(repr, self.view_names_))}."
-                           f"{did_you_mean(name, self.view_names_)}")  # fmt: skip
+                    known = ", ".join(map(repr, self.view_names_))
+                    hint = did_you_mean(name, self.view_names_)
+                    msg = f"There is no view {name!r}; the model has {known}.{hint}"
                     raise DataError(msg)
             return self._transform_tables([tables.get(name) for name in self.view_names_])
         return self._transform_tables(list(tables.values()))
@@ -97,7 +97,7 @@ class GFA(MultiViewEstimator):
 
 
 def _named(views: Views) -> dict[str, Any]:
-    """Views by name; what is not a collection of tables is refused."""
+    """Return views by name; refuse what is not a collection of tables."""
     if isinstance(views, Mapping) and views and all(isinstance(name, str) for name in views):
         return dict(views)
     if isinstance(views, (list, tuple)) and len(views):

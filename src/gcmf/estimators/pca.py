@@ -60,7 +60,7 @@ class PCA(ViewsEstimator):
     """
 
     def fit(self, X: Any, y: None = None) -> PCA:  # noqa: ANN401 - anything array-like
-        """Fit a table of samples × features; NaN is missing, infinity is refused."""
+        """Fit a table of samples by features; NaN is missing, infinity is refused."""
         del y
         x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
         fitted = self._fit_views({"X": x}, sharing="common")

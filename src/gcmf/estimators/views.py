@@ -19,7 +19,7 @@ from gcmf.fit import Status, fit
 from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.foldin import Partners, fold_in
 from gcmf.model.structure import roles
-from gcmf.options import FitOptions
+from gcmf.options import BiasSides, FitOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
 ROUNDING = 1e-13
 
 
-class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc] - untyped
-    """Base of the special cases: samples × features of each view are Gaussian relations that share the samples.
+# scikit-learn has no types: mypy sees Any in place of its classes.
+class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the special cases: each view, samples by features, is a Gaussian relation of the same samples.
 
-    The feature intercepts start from the means of the observed cells, which are taken off beforehand: the scale
-    of a fit is then that of the variation, however large the offsets are.
+    The feature intercepts start from the means of the observed cells, which are taken off beforehand: the
+    scale of a fit is then that of the variation, however large the offsets are.
     """
 
     def __init__(  # noqa: PLR0913 - one name for each thing that users differ in
@@ -60,12 +61,12 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.dtype = dtype
         self.n_threads = n_threads
 
-    # --- fit ---------------------------------------------------------------------------------------------------
+    # --- fit ------------------------------------------------------------------------------------------------
 
-    def _fit_views(self, views: Mapping[str, Floats], **options: Any) -> Fitted:  # noqa: ANN401 - see FitOptions
+    def _fit_views(self, views: Mapping[str, Floats], **options: Any) -> Fitted:  # noqa: ANN401
         """Fit tables with the same rows, NaN missing, and set every attribute that the special cases share."""
         names = ("n_factors", "max_iter", "tol", "n_init", "dtype", "n_threads")
-        bias = dict.fromkeys(views, "cols")
+        bias: dict[str, BiasSides] = dict.fromkeys(views, "cols")
         chosen = FitOptions(**{name: getattr(self, name) for name in names}, bias=bias, **options)
         # More factors than the rank can be would only be switched off one by one.
         rank = min(len(next(iter(views.values()))), sum(x.shape[1] for x in views.values()))
@@ -103,11 +104,11 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     @property
     def _n_features_out(self) -> int:
-        # Only factors that the data call for: a fit that finds none transforms to (n, 0), and reconstructs the
-        # means. A column of zeros in its place would let pipelines run on, and hide that there is nothing to see.
+        # Only factors that the data call for: a fit that finds none transforms to (n, 0) and reconstructs the
+        # means. A column of zeros instead would let pipelines run on, and hide that there is nothing to see.
         return int(self.n_factors_active_)
 
-    # --- use ---------------------------------------------------------------------------------------------------
+    # --- use ------------------------------------------------------------------------------------------------
 
     def _scores(self, x: Floats) -> Floats:
         """Factors of rows that have all views side by side, (n, D) to (n, K)."""
@@ -118,10 +119,12 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         check_is_fitted(self)
         z = np.asarray(scores, dtype=np.float64)
         if z.ndim != 2 or z.shape[1] != self._n_features_out:
-            msg = (f"inverse_transform takes what transform returns, (n_samples, {self._n_features_out}) factors. "
-                   f"Got an array of shape {z.shape} instead.")  # fmt: skip
+            msg = (
+                f"inverse_transform takes what transform returns, (n_samples, {self._n_features_out})"
+                f" factors. Got an array of shape {z.shape} instead."
+            )
             raise DataError(msg)
-        return z @ self._partners.mean.T + self._intercepts
+        return np.asarray(z @ self._partners.mean.T + self._intercepts)
 
 
 class MultiViewEstimator(ViewsEstimator):
@@ -152,28 +155,30 @@ class MultiViewEstimator(ViewsEstimator):
         """Fold in rows of all views, of which some may be None."""
         check_is_fitted(self)
         if len(tables) != len(self.view_names_) or all(x is None for x in tables):
-            given = sum(x is not None for x in tables)
-            msg = (f"{type(self).__name__} was fitted to {len(self.view_names_)} views and takes as many here, one of "
-                   f"them at least not None. Got {len(tables)}, {given} of them not None.")  # fmt: skip
+            msg = (
+                f"{type(self).__name__} was fitted to {len(self.view_names_)} views and takes as many here, not"
+                f" all of them None. Got {len(tables)}, of which {sum(x is None for x in tables)} are None."
+            )
             raise DataError(msg)
-        index = shared_index(dict(zip(self.view_names_, tables, strict=True)))
-        arrays = {name: self._known_table(v, x)
-                  for v, (name, x) in enumerate(zip(self.view_names_, tables, strict=True)) if x is not None}  # fmt: skip
+        named = dict(zip(self.view_names_, tables, strict=True))
+        index = shared_index(named)
+        arrays = {name: self._known_table(name, x) for name, x in named.items() if x is not None}
         n = _check_lengths(arrays)
-        empty = ((name, np.full((n, width), np.nan)) for name, width in zip(self.view_names_, self._widths, strict=True))
-        scores = self._scores(np.hstack([arrays.get(name, blank) for name, blank in empty]))
+        blanks = (np.full((n, width), np.nan) for width in self._widths)
+        scores = self._scores(np.hstack([arrays.get(name, b) for name, b in zip(named, blanks, strict=True)]))
         # scikit-learn looks for row ids on the first argument only, which is a list here or may be None.
         return pd.DataFrame(scores, index=index) if index is not None and self._wants_pandas() else scores
 
     def structure(self) -> pd.DataFrame:
-        """A row per factor: its activity in every view, its role, and the names of the views it is in.
+        """Return a row per factor: its activity in every view, its role, and the names of the views it is in.
 
         Activity is the share of the factor's second moment in the view's loadings that the data determine, in
-        [0, 1], and exactly 0 where the factor is switched off. Role: "shared" by all views, "private" to one, or
-        "partial".
+        [0, 1], and exactly 0 where the factor is switched off. Role: "shared" by all views, "private" to one,
+        or "partial".
         """
         check_is_fitted(self)
-        table = pd.DataFrame(self._activity.T, index=self.get_feature_names_out(), columns=list(self.view_names_))
+        factors, views = self.get_feature_names_out(), list(self.view_names_)
+        table = pd.DataFrame(self._activity.T, index=factors, columns=views)
         table["role"] = self._role
         table["views"] = [tuple(self.view_names_[m] for m in found) for found in self._reached]
         return table
@@ -182,22 +187,25 @@ class MultiViewEstimator(ViewsEstimator):
         """Cut what lies side by side along the last axis."""
         return np.split(x, self._edges, axis=-1)
 
-    def _known_table(self, v: int, x: Any) -> Floats:  # noqa: ANN401
-        name, names, fitted = self.view_names_[v], _column_names(x), self._names[v]
-        table = _as_table(name, x, least=1)
+    def _known_table(self, name: str, x: Any) -> Floats:  # noqa: ANN401
+        """Read a table that must have the features of the fitted view."""
+        v = self.view_names_.index(name)
+        table, names, fitted = _as_table(name, x, least=1), _column_names(x), self._names[v]
         if table.shape[1] != self._widths[v]:
-            msg = f"View {name!r} had {self._widths[v]} features when it was fitted. Got {table.shape[1]} instead."
+            msg = f"View {name!r} was fitted with {self._widths[v]} features. Got {table.shape[1]} instead."
             raise DataError(msg)
         if names and fitted and names != fitted:
             n = next(n for n, pair in enumerate(zip(names, fitted, strict=True)) if pair[0] != pair[1])
-            msg = (f"View {name!r} must have the features it was fitted with, in the same order: feature {n} was "
-                   f"{fitted[n]!r}. Got {names[n]!r} instead.")  # fmt: skip
+            msg = (
+                f"View {name!r} must have the features it was fitted with, in the same order: feature {n} was"
+                f" {fitted[n]!r}. Got {names[n]!r} instead."
+            )
             raise DataError(msg)
         return table
 
     def _wants_pandas(self) -> bool:
-        chosen = getattr(self, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
-        return bool(chosen == "pandas")
+        own = getattr(self, "_sklearn_output_config", {})
+        return bool(own.get("transform", get_config()["transform_output"]) == "pandas")
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
         tags = super().__sklearn_tags__()
@@ -211,9 +219,11 @@ def shared_index(tables: Mapping[str, Any]) -> pd.Index[Any] | None:
     found = [(name, x.index) for name, x in tables.items() if isinstance(x, (pd.DataFrame, pd.Series))]
     for name, index in found[1:]:
         if not index.equals(found[0][1]):
-            msg = (f"The views are matched row by row, but the data frames of {found[0][0]!r} and {name!r} have "
-                   "different indexes. Reindex them to the same samples (missing rows become NaN, which is allowed), "
-                   "or use gcmf.GCMF with a Collection, which matches samples by id.")  # fmt: skip
+            msg = (
+                f"The views are matched row by row, but the data frames of {found[0][0]!r} and {name!r} have"
+                " different indexes. Reindex them to the same samples (rows of NaN are allowed), or use"
+                " gcmf.GCMF with a Collection, which matches samples by id."
+            )
             raise DataError(msg)
     return found[0][1] if found else None
 
@@ -234,8 +244,10 @@ def _check_lengths(arrays: Mapping[str, Floats]) -> int:
     lengths = {name: len(x) for name, x in arrays.items()}
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
-        msg = (f"All views must have the same samples as rows, but {sizes}. Give a sample that a view lacks as a row "
-               "of NaN, or use gcmf.GCMF with a Collection, which matches samples by id.")  # fmt: skip
+        msg = (
+            f"All views must have the same samples as rows, but {sizes}. Give a sample that a view lacks as a"
+            " row of NaN, or use gcmf.GCMF with a Collection, which matches samples by id."
+        )
         raise DataError(msg)
     return next(iter(lengths.values()))
 
@@ -243,7 +255,7 @@ def _check_lengths(arrays: Mapping[str, Floats]) -> int:
 def _observed_mean(x: Floats) -> Floats:
     """Mean of each column's observed cells; NaN, that is unknown for good, where there are none."""
     n = (~np.isnan(x)).sum(axis=0)
-    return np.divide(np.nansum(x, axis=0), n, out=np.full(x.shape[1], np.nan), where=n > 0)
+    return np.asarray(np.divide(np.nansum(x, axis=0), n, out=np.full(x.shape[1], np.nan), where=n > 0))
 
 
 def _centered(x: Floats, mean: Floats) -> Floats:
@@ -253,7 +265,7 @@ def _centered(x: Floats, mean: Floats) -> Floats:
 
 
 def _signs(loadings: Floats) -> Floats:
-    """+1 or −1 per factor, such that its largest loading becomes positive."""
+    """Return +1 or -1 per factor, such that its largest loading becomes positive."""
     largest = loadings[np.abs(loadings).argmax(axis=0), np.arange(loadings.shape[1])]
     return np.where(largest < 0, -1.0, 1.0)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Partners:
-    """What a new row meets: the D columns it may have cells in, all Gaussian, and the prior of its factors."""
+    """What a new row meets: D columns that it may have cells in, all Gaussian, and a prior of its factors."""
 
     mean: Floats
     var: Floats
@@ -28,16 +28,16 @@ class Partners:
     """⟨α⟩ of the rows' entity set, (K,)."""
 
     def rescaled(self, size: Floats) -> Partners:
-        """Return the same model with column factors divided by `size` (K,), so that rows are multiplied by it."""
+        """Return the same model with column factors divided by `size` (K,): rows are multiplied by it."""
         return Partners(self.mean / size, self.var / size**2, self.weight, self.precision / size**2)
 
 
 def fold_in(partners: Partners, x: Floats) -> Floats:
     """Solve (diag(α + Σ_j τ_j ũ_j) + Σ_j τ_j ū_j ū_jᵀ) ū_i = Σ_j τ_j x_ij ū_j for each row i of x, (n, K).
 
-    The sums run over the observed cells of the row; NaN is missing, and a row without any keeps the prior mean,
-    zero. Biases must have been taken off x. The matrix depends on a row only by what is missing, so rows that
-    miss the same cells are solved together.
+    The sums run over the observed cells of the row; NaN is missing, and a row without any keeps the prior
+    mean, zero. Biases must have been taken off x. The matrix depends on a row only by what is missing, so
+    rows that miss the same cells are solved together.
     """
     observed = ~np.isnan(x)
     out = np.zeros((len(x), partners.mean.shape[1]))

@@ -34,7 +34,10 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False) -> P
     shape = prior.alpha_shape + d / 2.0 - spec.point
     rate = prior.alpha_rate + S / 2.0
     if pooled:
-        rate = np.broadcast_to(rate.mean(axis=1, keepdims=True, where=posterior.on), rate.shape)
+        # Capped at the precision of the start (unit variance over all factors): with many factors to share the
+        # signal, the pooled α would otherwise grow until all of them are gone.
+        cap = np.sqrt(posterior.on.sum(axis=1, keepdims=True))
+        rate = np.maximum(rate.mean(axis=1, keepdims=True, where=posterior.on), shape / cap)
     fixed = spec.unit_variance[:, None] | ~posterior.on
     shape = np.maximum(np.where(fixed, posterior.alpha.shape, shape), 1e-3)
     return replace(posterior, alpha=Gamma(shape, np.where(fixed, posterior.alpha.rate, rate)))

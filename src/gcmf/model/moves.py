@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.engines.base import State
+from gcmf.model.init import start
 from gcmf.model.posterior import Gamma
 
 if TYPE_CHECKING:
@@ -61,6 +62,22 @@ def restructure(posterior: Posterior, changed: list[Change]) -> Posterior:
     mean = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.mean)]
     var = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.var)]
     alpha = Gamma(posterior.alpha.shape[:, source], posterior.alpha.rate[:, source])
+    return replace(posterior, state=State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
+
+
+def grow(spec: Spec, posterior: Posterior, relations: list[int], rng: np.random.Generator) -> Posterior:
+    """Add a factor private to each of these relations, at a random place."""
+    on = posterior.on
+    for m in relations:
+        column = np.zeros(len(spec.sizes), dtype=bool)
+        column[list(spec.ends[m])] = True
+        on = np.concatenate([on, column[:, None]], axis=1)
+    fresh = start(spec, on[:, posterior.on.shape[1] :], dtype=str(posterior.state.mean[0].dtype), rng=rng)
+    old, new = posterior.state, fresh.state
+    mean = [np.concatenate(pair, axis=1) for pair in zip(old.mean, new.mean, strict=True)]
+    var = [np.concatenate(pair, axis=1) for pair in zip(old.var, new.var, strict=True)]
+    alpha = Gamma(np.concatenate([posterior.alpha.shape, fresh.alpha.shape], axis=1),
+                  np.concatenate([posterior.alpha.rate, fresh.alpha.rate], axis=1))  # fmt: skip
     return replace(posterior, state=State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
 
 

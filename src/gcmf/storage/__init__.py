@@ -2,8 +2,8 @@
 
 `document` turns a model into plain values, `ids` the ids of an entity set into tensors, `container` both into
 a file. An estimator can be stored when it stands in `document.CLASSES`, answers `get_params()`, `fitted_`,
-`elbo_trace_`, `n_iter_` and `status_`, and takes them back by `_settle(fitted, trace, status)`; if it keeps more
-than that, `_extras()` returns it as plain values and arrays, and `_restore(extras)` takes it back.
+`elbo_trace_`, `n_iter_` and `status_`, and takes them back by `_settle(fitted, trace, status)`; if it keeps
+more than that, `_extras()` returns it as plain values and arrays, and `_restore(extras)` takes it back.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["check", "load", "save", "to_dict"]
 
 
 def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
-    """Write a fitted model to one file, whole or not at all; an older file stays until the new one is complete.
+    """Write a fitted model to one file, whole or not at all; an older file stays until the new one is there.
 
     Raises
     ------

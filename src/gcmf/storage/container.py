@@ -81,8 +81,8 @@ def _open(path: Path) -> tuple[dict[str, Any], Tensors]:
             return head, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
     except (SafetensorError, OSError) as error:
         msg = (
-            f"{path} cannot be read as a gcmf model: it is no model file, or a piece of it is missing ({error}). "
-            "A model file is what model.save(path) writes."
+            f"{path} cannot be read as a gcmf model: it is no model file, or a piece of it is missing "
+            f"({error}). A model file is what model.save(path) writes."
         )
         raise StorageError(msg) from error
 

@@ -74,7 +74,7 @@ def rebuild(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whichever est
 
 
 def _class_name(model: object) -> str:
-    """Return the name of an estimator that a file may hold; a user's own subclass would not load as itself."""
+    """Return the name of an estimator that a file may hold; a user's own subclass could not be loaded."""
     cls = type(model)
     if CLASSES.get(cls.__name__) != cls.__module__:
         msg = f"A model file holds one of {', '.join(CLASSES)}, not a {cls.__module__}.{cls.__qualname__}."
@@ -108,8 +108,8 @@ def _plain(value: object, name: str) -> object:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     msg = (
-        f"The '{name}' parameter is {value!r}, which cannot be written to a file. Set it to a number, a string "
-        f"or None before saving: model.set_params({name}=...)."
+        f"The '{name}' parameter is {value!r}, which cannot be written to a file. Set it to a number, a "
+        f"string or None before saving: model.set_params({name}=...)."
     )
     raise StorageError(msg)
 

@@ -49,11 +49,7 @@ def decode(encoded: Encoded) -> pd.Index[Any]:
     if kind == "range":
         return pd.RangeIndex(encoded["start"], encoded["stop"], encoded["step"])
     if kind == "time":
-        # Times are kept in UTC, and only a view of the numbers keeps their unit.
-        unit = "timedelta64" if encoded["dtype"].startswith("timedelta") else "datetime64"
-        unit += encoded["dtype"].removeprefix(unit).split(",")[0].rstrip("]") + "]"
-        values = pd.Index(encoded["values"].view(unit))
-        return values if unit == encoded["dtype"] else values.tz_localize("UTC").astype(encoded["dtype"])
+        return _times(encoded["values"], encoded["dtype"])
     if kind == "numbers":
         return pd.Index(encoded["values"])
     lines = _unpack(encoded)
@@ -66,6 +62,13 @@ def refuse(index: pd.Index[Any], *, entity: str) -> None:
     """Raise the StorageError that `encode` would raise, without encoding more than it must."""
     if not isinstance(index, pd.RangeIndex) and index.dtype == object:
         encode(index, entity=entity)
+
+
+def _times(numbers: npt.NDArray[np.int64], dtype: str) -> pd.Index[Any]:
+    """Read int64 counts of a dtype such as "timedelta64[s]" or "datetime64[us, Europe/Paris]"."""
+    plain, _, zone = dtype.rstrip("]").partition(", ")
+    values = pd.Index(numbers.view(plain + "]"))
+    return values if not zone else pd.DatetimeIndex(values, tz="UTC").tz_convert(zone)
 
 
 def _pack(lines: Iterable[str]) -> Encoded:
@@ -88,9 +91,9 @@ def _line(item: object, entity: str) -> str:
     except TypeError:
         # Said here, where the whole id is known and not only the part of a tuple that is at fault.
         msg = (
-            f"The id {show_id(item)} of entity set {entity!r} is of type {type(item).__name__}, but a model file "
-            "holds integers, floats, booleans, strings, dates, timestamps and tuples of these. Give the entities "
-            "such ids before fitting, for example str(id)."
+            f"The id {show_id(item)} of entity set {entity!r} is of type {type(item).__name__}, but a model "
+            "file holds integers, floats, booleans, strings, dates, timestamps and tuples of these. Give the "
+            "entities such ids before fitting, for example str(id)."
         )
         raise StorageError(msg) from None
 

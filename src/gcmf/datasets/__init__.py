@@ -1,0 +1,18 @@
+"""Collections to try things on: simulated ones whose factors are known, scikit-learn's digits, public sets."""
+
+from gcmf.datasets.digits import digits
+from gcmf.datasets.folder import find_data_folder
+from gcmf.datasets.lastfm import load_lastfm
+from gcmf.datasets.movielens import load_movielens_1m, load_movielens_100k
+from gcmf.datasets.simulate import Simulation, simulate, simulate_cycle
+
+__all__ = [
+    "Simulation",
+    "digits",
+    "find_data_folder",
+    "load_lastfm",
+    "load_movielens_1m",
+    "load_movielens_100k",
+    "simulate",
+    "simulate_cycle",
+]

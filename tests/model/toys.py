@@ -1,0 +1,35 @@
+"""Small collections for the tests of the mathematics."""
+
+from __future__ import annotations
+
+import numpy as np
+from helpers import build_problem, random_posterior
+from strategies import LIKELIHOODS, relation
+
+from gcmf import Collection, Priors
+from gcmf.options import FitOptions
+
+VAGUE = Priors()
+PROPER = Priors(alpha_shape=1.7, alpha_rate=0.6, tau_shape=2.3, tau_rate=0.9)
+GAUSSIAN, JAAKKOLA, LOGISTIC, PAPER, CELL, HYBRID = LIKELIHOODS
+SIZES = {"a": 5, "b": 4, "c": 6}
+
+
+def triangle(kinds, seed=0, layout="listed", missing=0.25):
+    """Three sets in a circle; the first row of `a` has no data anywhere."""
+    rng = np.random.default_rng(seed)
+    ends = [("a", "b"), ("b", "c"), ("c", "a")]
+    made = [
+        relation(f"r{m}", end, (SIZES[end[0]], SIZES[end[1]]), likelihood=kind, layout=layout, missing=missing, rng=rng)
+        for m, (end, kind) in enumerate(zip(ends, kinds, strict=True))
+    ]
+    # Ids 5.. of "a" are declared and never seen.
+    return Collection(made, {"a": range(SIZES["a"] + 1)})
+
+
+def toy(kinds, seed=1, n_factors=3, on=None, **options):
+    """(spec, problem, posterior) of a triangle, everything random."""
+    spec, problem = build_problem(triangle(kinds), FitOptions(n_factors=n_factors, **options))
+    rng = np.random.default_rng(seed)
+    on = np.ones((3, n_factors), dtype=bool) if on is None else on
+    return spec, problem, random_posterior(spec, on, rng)
