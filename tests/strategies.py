@@ -21,6 +21,7 @@ LIKELIHOODS = (
     Poisson("paper"),
     Poisson("cell"),
     Poisson("tight"),
+    Poisson("exact"),
 )
 LAYOUTS = ("listed", "filled", "holes")
 PRIORS = (

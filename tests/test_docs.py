@@ -1,4 +1,4 @@
-"""Every Python block of the README and of docs/ runs as printed."""
+"""Every Python block of the README and of docs/ runs as printed, and prints what is shown below it."""
 
 import re
 from pathlib import Path
@@ -9,28 +9,62 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Blocks marked "python no-run" (what cannot run here: other people's files) must stay rare.
 MAX_UNRUN = 2
-_BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+#: How far a number may be from the one shown: machines differ in the last bits, and fits a little more.
+SHOWN_WITHIN = 0.03
+_BLOCK = re.compile(r"^```python([^\n]*)\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page):
-    """(line number, mark after "python", code) of each block of a page."""
+    """(line number, mark after "python", code, output shown below or None) of each block of a page."""
     text = page.read_text(encoding="utf-8")
-    return [(text.count("\n", 0, b.start(2)), b.group(1).strip(), b.group(2)) for b in _BLOCK.finditer(text)]
+    return [
+        (text.count("\n", 0, b.start(2)), b.group(1).strip(), b.group(2), b.group(3))
+        for b in _BLOCK.finditer(text)
+    ]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_code_runs_as_printed(page, tmp_path, monkeypatch):
+def test_code_runs_as_printed(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     names = {"__name__": "__main__"}
-    for line, mark, code in blocks(page):
-        if mark != "no-run":
-            # Blank lines before the code make tracebacks name the line of the page.
-            exec(compile("\n" * line + code, str(page), "exec"), names)
+    for line, mark, code, shown in blocks(page):
+        if mark == "no-run":
+            continue
+        # Blank lines before the code make tracebacks name the line of the page.
+        exec(compile("\n" * line + code, str(page), "exec"), names)
+        printed = capsys.readouterr().out
+        if shown is not None:
+            assert shows(shown, printed), f"{page.name}, line {line}, printed\n{printed}"
+
+
+def shows(shown, printed):
+    """Whether the lines shown are among those printed, in their order; "..." stands for any."""
+    rest = iter(printed.splitlines())
+    wanted = (line.split() for line in shown.splitlines() if line.strip() != "...")
+    return all(any(alike(line, other.split()) for other in rest) for line in wanted)
+
+
+def alike(shown, printed):
+    return len(shown) == len(printed) and all(map(same_word, shown, printed))
+
+
+def same_word(shown, printed):
+    try:
+        return abs(float(shown) - float(printed)) <= SHOWN_WITHIN
+    except ValueError:
+        return shown == printed
+
+
+def test_what_is_shown_is_compared():
+    assert shows("a  1.00\n...\nb", "a 1.02\nx\nb\nc\n")
+    assert not shows("a 1.00", "a 1.04")
+    assert not shows("b\na", "a\nb")
+    assert any(shown for page in PAGES for *_, shown in blocks(page))
 
 
 def test_blocks_are_found_and_nearly_all_run():
-    marks = {page.name: [mark for _, mark, _ in blocks(page)] for page in PAGES}
+    marks = {page.name: [mark for _, mark, _, _ in blocks(page)] for page in PAGES}
     assert set().union(*marks.values()) <= {"", "no-run"}
     assert len(marks["README.md"]) >= 5
     assert sum(mark == "no-run" for found in marks.values() for mark in found) <= MAX_UNRUN
@@ -57,4 +91,5 @@ def test_files_that_the_pages_name_exist():
     """`model/elbo.py` and the like, taken from src/gcmf or from the root."""
     for page in PAGES:
         for name in set(re.findall(r"`([\w./]+/\w+\.py)`", page.read_text(encoding="utf-8"))):
-            assert (ROOT / name).exists() or (ROOT / "src" / "gcmf" / name).exists(), f"{page.name}: {name}"
+            found = (ROOT / name).exists() or (ROOT / "src" / "gcmf" / name).exists()
+            assert found, f"{page.name} names {name}"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from gcmf.engines.select import available_threads, make_engine
 from gcmf.errors import OptionError
-from gcmf.model import moves, structure
+from gcmf.model import gauge, moves, structure
 from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_tau
 from gcmf.model.init import start
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 #: The warm-up, in which all factors of a set share one α, ends when a sweep changes the bound by less than this
 #: fraction, or after so many sweeps: before that, factors would be judged that have not found their place.
 WARM_UP_TOL = 5e-4
-MAX_WARM_UP = 20
+MAX_WARM_UP = 200
 #: Sweeps between two looks at the structure.
 TEST_EVERY = 5
 #: Sweeps after the warm-up at which a rotation is tried: often while the factors still find their axes.
@@ -82,9 +83,6 @@ class Fit:
     status: Status
 
 
-Callback = "Callable[[StepInfo], object]"
-
-
 def fit(
     data: Collection, options: FitOptions, rng: np.random.Generator, callbacks: Sequence[Callable[[StepInfo], object]]
 ) -> Fit:
@@ -96,10 +94,12 @@ def fit(
     n_threads = options.n_threads or available_threads()
     engine = make_engine(problem, device=options.device, dtype=options.dtype, n_threads=n_threads)
     runs: list[Fit] = []
-    for restart, child in enumerate(rng.spawn(options.n_init)):
-        runs.append(Driver(spec, engine, options, callbacks, restart).run(child))
-        if runs[-1].status is Status.INTERRUPTED:
-            break
+    # BLAS has threads of its own, which the small products of the moves would wake.
+    with threadpool_limits(limits=n_threads):
+        for restart, child in enumerate(rng.spawn(options.n_init)):
+            runs.append(Driver(spec, engine, options, callbacks, restart).run(child))
+            if runs[-1].status is Status.INTERRUPTED:
+                break
     return max(runs, key=lambda run: run.trace[-1] if run.trace else -np.inf)
 
 
@@ -142,7 +142,7 @@ class Driver:
             before = self._trace[-1] if self._trace else -np.inf
             self._sweep(warm=warm)
             now = self._trace[-1]
-            change, size = now - before, max(abs(now), 1.0)
+            change, size = now - before, max(abs(now), float(self._spec.n_cells.sum()))
             if not np.isfinite(now):
                 return Status.NONFINITE
             if change < -FALL * size:
@@ -192,10 +192,13 @@ class Driver:
         spec = self._spec
         for e in range(len(spec.sizes)):
             completed = self._engine.sweep(e, self._hyper())
+            self._posterior = replace(self._posterior, state=self._engine.fetch())
             self._measured = np.where(np.isnan(completed), self._measured, completed)
             self._posterior = update_alpha(spec, self._posterior, pooled=warm)
         self._posterior = update_tau(spec, self._posterior, self._measured)
         self._posterior = moves.shift(spec, update_bias_prior(spec, self._posterior))
+        if not warm:
+            self._posterior = gauge.rescale(spec, self._posterior)
         self._trace.append(elbo(spec, self._posterior, self._measured))
 
     def _explore(self, since: int) -> bool:
@@ -213,31 +216,41 @@ class Driver:
         gain, energy = self._engine.weigh(self._hyper())
         room = self._options.n_factors - self._posterior.on.shape[1]
         found = structure.changes(self._spec, self._posterior, gain, energy, room=room)
-        if found:
-            self._adopt(moves.restructure(self._posterior, found))
-        return bool(found)
+        if not found:
+            return False
+        before = self._posterior
+        self._adopt(moves.restructure(before, found))
+        if all(likelihood.quadratic_is_bound for likelihood in self._spec.likelihoods):
+            return True
+        # Without a quadratic bound the predicted change is only an estimate.
+        rises = elbo(self._spec, self._posterior, self._engine.measure(self._hyper())) > self._trace[-1]
+        if not rises:
+            self._adopt(before)
+        return rises
 
     def _grow(self) -> bool:
         """Offer every relation one more private factor; kept only if the bound is higher in the end.
 
         The warm-up lets strong factors hide weak ones: what a small relation has of its own shows only once the
-        others are settled. The trace stays flat while the offer is tried.
+        others are settled. Sweeps of the trial are no part of the trace; its outcome is, if it is kept.
         """
         room = min(self._options.n_factors - self._posterior.on.shape[1], len(self._spec.ends))
         if not self._switching or room == 0:
             return False
         before, measured, n = self._posterior.copy(), self._measured, len(self._trace)
-        self._adopt(moves.grow(self._spec, self._posterior, list(range(room)), self._rng))
-        for _ in range(GROW_SWEEPS):
+        better = False
+        try:
+            self._adopt(moves.grow(self._spec, self._posterior, list(range(room)), self._rng))
+            for _ in range(GROW_SWEEPS):
+                self._sweep(warm=False)
+            self._restructure()
             self._sweep(warm=False)
-        self._restructure()
-        self._sweep(warm=False)
-        better = self._trace[-1] - self._trace[n - 1] > GROW_GAIN
-        self._trace[n:] = np.maximum.accumulate([self._trace[n - 1], *self._trace[n:]])[1:].tolist()
-        if not better:
-            self._measured = measured
-            self._adopt(before)
-            self._trace[n:] = [self._trace[n - 1]] * (len(self._trace) - n)
+            better = self._trace[-1] - self._trace[n - 1] > GROW_GAIN
+        finally:
+            del self._trace[n : -1 if better else None]
+            if not better:
+                self._measured = measured
+                self._adopt(before)
         return better
 
     def _rotate(self) -> bool:
@@ -245,7 +258,10 @@ class Driver:
         spec = self._spec
         before = self._posterior = update_alpha(spec, self._posterior)
         bound = elbo(spec, before, self._measured)
-        turned = update_alpha(spec, moves.rotate(before, moves.sparsest_rotation(spec, before)))
+        if gauge.single_table(spec):
+            turned = gauge.principal_axes(spec, before)
+        else:
+            turned = update_alpha(spec, moves.rotate(before, moves.sparsest_rotation(spec, before)))
         self._adopt(turned)
         if elbo(spec, turned, self._engine.measure(self._hyper())) > bound:
             return True

@@ -105,7 +105,24 @@ def test_curvature_dominates_the_second_derivative():
     np.testing.assert_allclose(-slope.min(), CURVATURE_PER_COUNT, rtol=1e-5)
 
 
+def test_exact_poisson_is_the_expectation_and_its_slopes_match():
+    exact, (x, m, v) = Poisson("exact"), every_case(Poisson("exact"))
+    narrow = v <= 2.0
+    x, m, v = x[narrow], m[narrow], v[narrow]
+    expected = log_p(exact, x[:, None], m[:, None] + np.sqrt(v)[:, None] * NODES) @ NODE_WEIGHTS
+    np.testing.assert_allclose(exact.lower_bound(x, m, v, 0.0) + exact.constant(x), expected, rtol=1e-3, atol=1e-3)
+    v, h = v + 0.05, 1e-5
+    w, wz = exact.quadratic(x, m, v, 0.0)
+
+    def bound(m, v):
+        return exact.lower_bound(x, m, v, 0.0)
+
+    np.testing.assert_allclose((bound(m + h, v) - bound(m - h, v)) / (2 * h), wz - w * m, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose((bound(m, v + h) - bound(m, v - h)) / (2 * h), -w / 2, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("size", [31.0, 100.0, 1e3, 1e6])
+@pytest.mark.parametrize("likelihood", [*BOUNDED, Poisson("exact")], ids=lambda one: f"{one.name}-{one.bound}")
 def test_extreme_predictors_stay_finite(likelihood, size):
     x = np.array([0.0, 1.0] if likelihood.name == "bernoulli" else [0.0, 1e6])
     for m in (-size, size):

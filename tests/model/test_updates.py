@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers import bound_of, sweep, with_state
-from toys import CELL, GAUSSIAN, HYBRID, JAAKKOLA, LOGISTIC, PAPER, PROPER, VAGUE, toy
+from toys import CELL, EXACT, GAUSSIAN, HYBRID, JAAKKOLA, LOGISTIC, PAPER, PROPER, VAGUE, toy
 
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.model.hyper import MIN_BIAS_SCALE, update_alpha, update_bias_prior, update_tau
@@ -58,6 +58,7 @@ CASES = {
     "gaussian, vague, holes": (GAUSSIANS, {"priors": VAGUE, "on": HOLES}),
     "gaussian, proper, common": (GAUSSIANS, {"priors": PROPER, "sharing": "common"}),
     "jaakkola and hybrid": ((JAAKKOLA, HYBRID, GAUSSIAN), {"priors": PROPER}),
+    "exact expectation": ((EXACT, GAUSSIAN, EXACT), {"priors": PROPER}),
     "curvatures": ((LOGISTIC, CELL, PAPER), {"priors": VAGUE, "bias": {"r0": "rows", "r1": False, "r2": True}}),
 }
 
@@ -122,6 +123,8 @@ def test_alpha_is_stationary(case):
 
 def test_pooled_alpha_is_the_best_that_all_factors_share():
     spec, problem, start = toy(GAUSSIANS, priors=VAGUE, on=HOLES)
+    for e in range(3):
+        start.state.mean[e][:] *= 2
     after = update_alpha(spec, start, pooled=True)
     for e in range(3):
         assert np.ptp(after.alpha.mean[e, HOLES[e]]) == 0
@@ -134,6 +137,15 @@ def test_pooled_alpha_is_the_best_that_all_factors_share():
         assert_stationary(lambda posterior: bound_of(spec, problem, posterior), change)
     free = update_alpha(spec, start)
     assert bound_of(spec, problem, free) > bound_of(spec, problem, after)
+
+
+def test_pooled_alpha_never_passes_the_precision_of_the_start():
+    spec, _, start = toy(GAUSSIANS, priors=VAGUE, on=HOLES)
+    for e in range(3):
+        start.state.mean[e][:] *= 1e-3
+        start.state.var[e][:] *= 1e-3
+    after = update_alpha(spec, start, pooled=True)
+    np.testing.assert_allclose(after.alpha.mean[HOLES], np.repeat(np.sqrt(HOLES.sum(axis=1)), HOLES.sum(axis=1)))
 
 
 @pytest.mark.parametrize("priors", [VAGUE, PROPER], ids=["vague", "proper"])

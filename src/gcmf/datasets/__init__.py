@@ -1,4 +1,4 @@
-"""Collections to try things on: simulated ones whose factors are known, scikit-learn's digits, public sets."""
+"""Collections to try things on: simulated ones whose factors are known, digits, and public sets."""
 
 from gcmf.datasets.digits import digits
 from gcmf.datasets.folder import find_data_folder

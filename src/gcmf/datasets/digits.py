@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -19,12 +19,13 @@ SIDE = 8
 HALF = SIDE // 2
 
 
-def digits(n_images: int | None = None, *, radius: float = 2.0) -> Collection:
+def digits(n_images: int | None = None, *, radius: float = 3.0) -> Collection:
     """Return images cut into a left and a right half, and which pixels of the two halves are near each other.
 
     Three relations close a triangle: `left` (image × left pixel) and `right` (image × right pixel) hold the
-    gray values as real numbers from 0 to 1; `near` (left pixel × right pixel) holds a 1 where two pixels are at
-    most `radius` apart, and a 0 elsewhere. Nothing is missing. Images are 0, 1, …; pixels are (row, column).
+    gray values as real numbers from 0 to 1; `near` (left pixel × right pixel) holds a 1 where two pixels are
+    at most `radius` apart, and a 0 elsewhere. Nothing is missing. Images are 0, 1, ...; pixels are (row,
+    column).
 
     Parameters
     ----------
@@ -67,5 +68,5 @@ def _pixels(columns: range) -> NDArray[np.int64]:
     return np.array([(row, column) for row in range(SIDE) for column in columns])
 
 
-def _ids(pixels: NDArray[np.int64]) -> pd.Index[tuple[int, int]]:
+def _ids(pixels: NDArray[np.int64]) -> pd.Index[Any]:
     return pd.Index([tuple(pixel) for pixel in pixels.tolist()], tupleize_cols=False)

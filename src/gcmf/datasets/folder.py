@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def find_data_folder() -> Path | None:
-    """Return the folder named by the variable GCMF_DATA, else `../shared/data` beside the project, else None."""
+    """Return the folder that GCMF_DATA names, else `../shared/data` beside the project; None when absent."""
     named = os.environ.get("GCMF_DATA")
     if named:
         return Path(named) if Path(named).is_dir() else None

@@ -45,6 +45,11 @@ class Simulation:
             for relation in self.train.schema.relations
         }
 
+    def __repr__(self) -> str:
+        held_out = 0 if self.test is None else self.test.n_cells
+        n_factors = len(next(iter(self.pattern.values())))
+        return f"<Simulation: {n_factors} factors, {held_out:,} cells held out>\n{self.train!r}"
+
 
 _MEANS: dict[str, Any] = {"gaussian": lambda theta: theta, "bernoulli": sigmoid, "poisson": softplus}
 
@@ -109,7 +114,7 @@ def simulate_cycle(  # noqa: PLR0913 - the experiment of the paper has this many
     noise: float = 1.0,
     random_state: RandomState = 0,
 ) -> Simulation:
-    """M entity sets in a circle, relation m joining set m and set m + 1 (mod M), as in the paper's simulations.
+    """M entity sets in a circle, relation m joining sets m and m + 1 (mod M), as in the paper's simulations.
 
     Parameters
     ----------

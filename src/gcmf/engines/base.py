@@ -43,6 +43,8 @@ class Block:
     center: float
     scale: float
     """Cells enter as (x − center)/scale."""
+    offset: float
+    """Fixed part of θ: the intercept of the relation where its cells cannot be centered."""
 
     @property
     def layer(self) -> int:

@@ -1,16 +1,20 @@
 """The mathematics of one cell, compiled: the scalar twins of gcmf.likelihoods, known by code.
 
 Codes: 0 Gaussian; 1 Bernoulli, curvature; 2 Bernoulli, Jaakkola-Jordan; 3 Poisson, one curvature per
-relation; 4 Poisson, curvature per cell; 5 Poisson, hybrid. The conformance tests hold both sides together.
+relation; 4 Poisson, curvature per cell; 5 Poisson, hybrid; 6 Poisson, quadrature. The conformance tests hold both sides together.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 from numba import njit
 
 GAUSSIAN = 0
+QUADRATURE = 6
+NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 _JIT = {"cache": True, "nogil": True, "error_model": "numpy", "inline": "always"}
 _CURVATURE_PER_COUNT = 0.1670957
 
@@ -41,12 +45,37 @@ def _log_two_cosh(t):  # noqa: ANN001, ANN202
 
 
 @njit(**_JIT)
+def _slope(x, t):  # noqa: ANN001, ANN202
+    """f′(θ) = σ(θ) (1 − x/softplus(θ)) of a Poisson cell, in float64."""
+    s = _sigmoid(t, 1.0)
+    return s - x * (s / _softplus(t) if t > -30.0 else 1.0)
+
+
+@njit(**_JIT)
+def _expected_slopes(x, m, v):  # noqa: ANN001, ANN202
+    """E f′(θ) and 2 ∂E f/∂v for θ ~ N(m, v), by Gauss-Hermite quadrature; both of the same quadrature sum."""
+    if v < 1e-10:
+        s = _sigmoid(m, 1.0)
+        g = s / _softplus(m) if m > -30.0 else 1.0
+        return _slope(x, m), max(s * (1.0 - s) + x * g * (g - (1.0 - s)), 1e-12)
+    spread, first, second = math.sqrt(v), 0.0, 0.0
+    for q in range(NODES.shape[0]):
+        slope = NODE_WEIGHTS[q] * _slope(x, m + spread * NODES[q])
+        first += slope
+        second += slope * NODES[q]
+    return first, max(second / spread, 1e-12)
+
+
+@njit(**_JIT)
 def quadratic(code, x, m, v, weight, one):  # noqa: ANN001, ANN202, PLR0913
     """(w, wz) of one cell; `one` carries the working precision."""
     if code == 2:
         return _twice_jaakkola(math.sqrt(m * m + v), one), x - one / 2
     if code == 1:
         return weight, weight * m - _sigmoid(m, one) + x
+    if code == 6:
+        slope, curvature = _expected_slopes(float(x), float(m), float(v))
+        return one * curvature, one * (curvature * m - slope)
     g = one
     if m > -30:
         g = _sigmoid(m, one) / _softplus(m)
@@ -62,6 +91,13 @@ def lower_bound(code, x, m, v, weight):  # noqa: ANN001, ANN202
     """Bounded expected log-likelihood of one cell, without terms that depend on x alone; in float64."""
     if code == 2:
         return (x - 0.5) * m - _log_two_cosh(math.sqrt(m * m + v))
+    if code == 6:
+        spread, total = math.sqrt(v), 0.0
+        for q in range(NODES.shape[0]):
+            t = m + spread * NODES[q]
+            s = _softplus(t)
+            total += NODE_WEIGHTS[q] * (x * (math.log(s) if t > -30.0 else t) - s)
+        return total
     s = _softplus(m)
     if code == 1:
         return x * m - s - 0.5 * weight * v

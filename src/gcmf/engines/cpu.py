@@ -120,7 +120,7 @@ class CpuEngine:
         return Packed(
             partner_mean=padded([s.mean[b.other] for b in blocks]),
             partner_var=padded([s.var[b.other] for b in blocks]),
-            partner_bias=np.concatenate([s.bias_mean[b.other_layer] for b in blocks]).astype(T),
+            partner_bias=np.concatenate([s.bias_mean[b.other_layer] + b.offset for b in blocks]).astype(T),
             partner_bias_var=np.concatenate([s.bias_var[b.other_layer] for b in blocks]).astype(T),
             mean=padded([s.mean[e]]),
             var=padded([s.var[e]]),

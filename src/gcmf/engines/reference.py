@@ -9,6 +9,13 @@ import numpy as np
 if TYPE_CHECKING:
     from gcmf.engines.base import Block, Floats, Hyper, Problem, State
 
+    Row = tuple[Floats, Floats, Floats, Floats]
+
+
+#: Code of the likelihoods whose expectation is exact and whose steps need guarding.
+QUADRATURE = 6
+MAX_HALVINGS = 8
+
 
 class ReferenceEngine:
     """Every update as the formula says, in float64."""
@@ -70,12 +77,12 @@ class ReferenceEngine:
         return total
 
     def _moments(self, e: int, i: int, block: Block, j: np.ndarray) -> tuple[Floats, Floats]:
-        """m = ū_i·ū_j + b̄_i + b̄_j and v = Σ_k [ū²_ik ũ_jk + ũ_ik ū²_jk + ũ_ik ũ_jk] + b̃_i + b̃_j."""
+        """m = ū_i·ū_j + b̄_i + b̄_j + offset and v = Σ_k [ū²_ik ũ_jk + ũ_ik ū²_jk + ũ_ik ũ_jk] + b̃_i + b̃_j."""
         s = self._state
         u, u_var = _f8(s.mean[e][i]), _f8(s.var[e][i])
         p, p_var = _f8(s.mean[block.other][j]), _f8(s.var[block.other][j])
         mine, theirs = block.layer, block.other_layer
-        m = p @ u + s.bias_mean[mine][i] + s.bias_mean[theirs][j]
+        m = p @ u + s.bias_mean[mine][i] + s.bias_mean[theirs][j] + block.offset
         v = p_var @ (u**2 + u_var) + p**2 @ u_var + s.bias_var[mine][i] + s.bias_var[theirs][j]
         return m, v
 
@@ -94,7 +101,7 @@ class ReferenceEngine:
                 continue
             m, v = self._moments(e, i, block, j)
             w, wz = block.likelihood.quadratic(x, m, v, hyper.weight[block.relation])
-            wt = wz - w * s.bias_mean[block.other_layer][j]
+            wt = wz - w * (s.bias_mean[block.other_layer][j] + block.offset)
             p, p_var = _f8(s.mean[block.other][np.ix_(j, on)]), _f8(s.var[block.other][np.ix_(j, on)])
             A[:n_u, :n_u] += (p.T * w) @ p + np.diag(w @ p_var)
             h[:n_u] += wt @ p
@@ -121,11 +128,52 @@ class ReferenceEngine:
             y[n_u:] = (h[n_u:] - A[n_u:, :n_u] @ y[:n_u]) / np.diag(A)[n_u:]
         y = np.where(seen, y, 0.0)
         var = np.where(seen & (not hyper.point), 1.0 / np.diag(A), 0.0)
-        s.mean[e][i] = 0.0
-        s.var[e][i] = 0.0
-        s.mean[e][i, on], s.var[e][i, on] = y[:n_u], var[:n_u]
-        for b, layer in enumerate(layers):
-            s.bias_mean[layer][i], s.bias_var[layer][i] = y[n_u + b], var[n_u + b]
+        self._step_row(e, i, hyper, (y[:n_u], var[:n_u], y[n_u:], var[n_u:]))
+
+    def _step_row(self, e: int, i: int, hyper: Hyper, new: Row) -> None:
+        """Set the row; where a likelihood has no quadratic bound, halve the step until the row's value holds."""
+        guarded = hyper.damping is None and any(b.likelihood.code == QUADRATURE for b in self._problem.blocks[e])
+        if not (guarded and new[0].size + np.count_nonzero(new[3])):
+            self._set_row(e, i, hyper, new)
+            return
+        old = self._get_row(e, i, hyper)
+        before = self._row_value(e, i, hyper)
+        for _ in range(MAX_HALVINGS):
+            self._set_row(e, i, hyper, new)
+            if self._row_value(e, i, hyper) >= before - 1e-13 * abs(before):
+                return
+            new = ((new[0] + old[0]) / 2, _halfway(new[1], old[1]), (new[2] + old[2]) / 2, _halfway(new[3], old[3]))
+        self._set_row(e, i, hyper, old)
+
+    def _get_row(self, e: int, i: int, hyper: Hyper) -> Row:
+        s, on, layers = self._state, np.flatnonzero(hyper.on[e]), [b.layer for b in self._problem.blocks[e]]
+        biases = ([s.bias_mean[layer][i] for layer in layers], [s.bias_var[layer][i] for layer in layers])
+        return _f8(s.mean[e][i, on]), _f8(s.var[e][i, on]), np.array(biases[0], float), np.array(biases[1], float)
+
+    def _set_row(self, e: int, i: int, hyper: Hyper, row: Row) -> None:
+        s, on = self._state, np.flatnonzero(hyper.on[e])
+        s.mean[e][i], s.var[e][i] = 0.0, 0.0
+        s.mean[e][i, on], s.var[e][i, on] = row[0], row[1]
+        for b, block in enumerate(self._problem.blocks[e]):
+            s.bias_mean[block.layer][i], s.bias_var[block.layer][i] = row[2][b], row[3][b]
+
+    def _row_value(self, e: int, i: int, hyper: Hyper) -> float:
+        """The terms of the bound that depend on one row: its cells, its factors and its biases."""
+        mean, var, bias, bias_var = self._get_row(e, i, hyper)
+        entropy = 0.0 if hyper.point else 0.5
+        value = float(-0.5 * hyper.alpha[e, hyper.on[e]] @ (mean**2 + var))
+        with np.errstate(divide="ignore"):
+            value += float(np.log(var).sum()) * entropy if entropy else 0.0
+            for b, block in enumerate(self._problem.blocks[e]):
+                j, x = self._cells[e][b][i]
+                weight = hyper.weight[block.relation]
+                part = float(block.likelihood.lower_bound(x, *self._moments(e, i, block, j), weight).sum())
+                value += part if block.likelihood.code else -0.5 * weight * part
+                if self._problem.biased[block.layer] and len(j):
+                    away = bias[b] - hyper.bias_mean[block.layer]
+                    value -= 0.5 * float(hyper.bias_precision[block.layer] * (away**2 + bias_var[b]))
+                    value += float(np.log(bias_var[b])) * entropy if entropy else 0.0
+        return value
 
 
 def _row_cells(block: Block, i: int) -> tuple[np.ndarray, Floats]:
@@ -142,6 +190,12 @@ def _row_cells(block: Block, i: int) -> tuple[np.ndarray, Floats]:
         full[partner] = value
         partner, value = side.members[~np.isnan(full)], full[~np.isnan(full)]
     return partner, (value - block.center) / block.scale
+
+
+def _halfway(new: Floats, old: Floats) -> Floats:
+    """Halve the step of variances in their precisions."""
+    total = new + old
+    return np.where(total > 0, 2 * new * old / np.where(total > 0, total, 1.0), new)
 
 
 def _f8(a: np.ndarray) -> Floats:

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from gcmf.engines.cell_kernels import GAUSSIAN, lower_bound, quadratic
+from gcmf.engines.cell_kernels import GAUSSIAN, QUADRATURE, lower_bound, quadratic
 from gcmf.engines.simd import LANES, TILE, add_row, add_tile, predictor, scale_row
 
 #: Cells gathered at once: the chunk stays in the first-level cache and bounds the error of float32 sums.
 CHUNK = 128
+#: Halvings of a step before a row is left as it was.
+MAX_HALVINGS = 8
 _JIT = {"forceinline": True, "cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
 
 
@@ -68,7 +70,7 @@ class Packed(NamedTuple):
     """(n, Kp) active columns, zero-padded."""
     partner_var: Any
     partner_bias: Any
-    """(n,)."""
+    """(n,), with the offset of the relation."""
     partner_bias_var: Any
     mean: Any
     """(d, Kp), read and written."""
@@ -315,6 +317,63 @@ def _measure(cells, terms, packed, row, b, chunk):  # noqa: ANN001, ANN202, PLR0
 
 
 @njit(**_JIT)
+def _row_value(cells, terms, packed, row, alpha, n_u, point, chunk):  # noqa: ANN001, ANN202, PLR0913
+    """The terms of the bound that depend on one row: its cells, its factors and its biases."""
+    value = 0.0
+    for k in range(n_u):
+        u, u_var = float(packed.mean[row, k]), float(packed.var[row, k])
+        value += -0.5 * alpha[k] * (u * u + u_var) + (0.0 if point else 0.5 * math.log(u_var))
+    for b in range(terms.kind.shape[0]):
+        part = _measure(cells, terms, packed, row, b, chunk)
+        value += part if terms.kind[b] != GAUSSIAN else -0.5 * terms.weight[b] * part
+        away, b_var = packed.bias[row, b] - terms.bias_mean[b], float(packed.bias_var[row, b])
+        if terms.biased[b] and _n_cells(cells, b, row) > 0:
+            value -= 0.5 * terms.bias_precision[b] * (away * away + b_var)
+            value += 0.0 if point else 0.5 * math.log(b_var)
+    return value
+
+
+@njit(**_JIT)
+def _guard(cells, terms, packed, row, alpha, n_u, point, before, saved, chunk):  # noqa: ANN001, ANN202, PLR0913
+    """Halve a row's step until its value does not fall; `saved` holds what the row was, `before` its value.
+
+    Only cells without a quadratic bound need it: their exact expectation may be overshot.
+    """
+    Kp, B = packed.mean.shape[1], packed.bias.shape[1]
+    slack = 1e-6 if packed.mean.itemsize == 4 else 1e-13
+    for _ in range(MAX_HALVINGS):
+        after = _row_value(cells, terms, packed, row, alpha, n_u, point, chunk)
+        if after >= before - slack * abs(before):
+            return
+        for k in range(Kp):
+            packed.mean[row, k] = (packed.mean[row, k] + saved[0, k]) / 2
+            packed.var[row, k] = _halfway(packed.var[row, k], saved[1, k])
+        for b in range(B):
+            packed.bias[row, b] = (packed.bias[row, b] + saved[2, b]) / 2
+            packed.bias_var[row, b] = _halfway(packed.bias_var[row, b], saved[3, b])
+        _set_own(packed, row, chunk)
+    for k in range(Kp):
+        packed.mean[row, k], packed.var[row, k] = saved[0, k], saved[1, k]
+    for b in range(B):
+        packed.bias[row, b], packed.bias_var[row, b] = saved[2, b], saved[3, b]
+    _set_own(packed, row, chunk)
+
+
+@njit(**_JIT)
+def _halfway(new, old):  # noqa: ANN001, ANN202
+    """Halve the step of a variance in its precision."""
+    return 2 * new * old / (new + old) if new + old > 0 else new
+
+
+@njit(**_JIT)
+def _save(packed, row, saved):  # noqa: ANN001, ANN202
+    for k in range(packed.mean.shape[1]):
+        saved[0, k], saved[1, k] = packed.mean[row, k], packed.var[row, k]
+    for b in range(packed.bias.shape[1]):
+        saved[2, b], saved[3, b] = packed.bias[row, b], packed.bias_var[row, b]
+
+
+@njit(**_JIT)
 def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals):  # noqa: ANN001, ANN201, PLR0913
     """Update rows lo..hi exactly, or by a damped Newton step where damping > 0; measure what they complete.
 
@@ -324,6 +383,7 @@ def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals)
     chunk = _new_chunk(packed.mean.shape[1], packed.mean.dtype)
     Kp = packed.mean.shape[1]
     A, h, total = np.zeros((n_u + B, n_u + B)), np.zeros(n_u + B), np.zeros((Kp + TILE, Kp))
+    guarded, saved, before = damping == 0.0 and (terms.kind == QUADRATURE).any(), np.zeros((4, max(Kp, B))), 0.0
     for row in range(lo, hi):
         A[:] = 0.0
         total[:] = 0.0
@@ -338,8 +398,13 @@ def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals)
             h[k] = total[Kp, k]
             for j in range(k, n_u):
                 A[k, j] += total[k, j]
+        if guarded:
+            _save(packed, row, saved)
+            before = _row_value(cells, terms, packed, row, alpha, n_u, point, chunk)
         _write(A, h, row, n_u, packed, damping, point)
         _set_own(packed, row, chunk)
+        if guarded:
+            _guard(cells, terms, packed, row, alpha, n_u, point, before, saved, chunk)
         for b in range(B):
             if terms.measured[b]:
                 totals[row, b] = _measure(cells, terms, packed, row, b, chunk)

@@ -64,14 +64,14 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     # --- fit ------------------------------------------------------------------------------------------------
 
     def _fit_views(self, views: Mapping[str, Floats], **options: Any) -> Fitted:  # noqa: ANN401
-        """Fit tables with the same rows, NaN missing, and set every attribute that the special cases share."""
+        """Fit tables with the same rows and set every attribute that the special cases share."""
         names = ("n_factors", "max_iter", "tol", "n_init", "dtype", "n_threads")
         bias: dict[str, BiasSides] = dict.fromkeys(views, "cols")
         chosen = FitOptions(**{name: getattr(self, name) for name in names}, bias=bias, **options)
         # More factors than the rank can be would only be switched off one by one.
         rank = min(len(next(iter(views.values()))), sum(x.shape[1] for x in views.values()))
         chosen = replace(chosen, n_factors=min(chosen.n_factors, rank))
-        means = {name: _observed_mean(x) for name, x in views.items()}
+        means = {name: _observed_mean(name, x) for name, x in views.items()}
         data = Collection([Relation(name, "sample", f"features of {name}", _centered(x, means[name]))
                            for name, x in views.items()])  # fmt: skip
         result = fit(data, chosen, _generator(self.random_state), ())
@@ -155,9 +155,10 @@ class MultiViewEstimator(ViewsEstimator):
         """Fold in rows of all views, of which some may be None."""
         check_is_fitted(self)
         if len(tables) != len(self.view_names_) or all(x is None for x in tables):
+            n_missing = sum(x is None for x in tables)
             msg = (
-                f"{type(self).__name__} was fitted to {len(self.view_names_)} views and takes as many here, not"
-                f" all of them None. Got {len(tables)}, of which {sum(x is None for x in tables)} are None."
+                f"{type(self).__name__} was fitted to {len(self.view_names_)} views and takes as many here,"
+                f" not all of them None. Got {len(tables)}, of which {n_missing} are None."
             )
             raise DataError(msg)
         named = dict(zip(self.view_names_, tables, strict=True))
@@ -252,9 +253,12 @@ def _check_lengths(arrays: Mapping[str, Floats]) -> int:
     return next(iter(lengths.values()))
 
 
-def _observed_mean(x: Floats) -> Floats:
+def _observed_mean(name: str, x: Floats) -> Floats:
     """Mean of each column's observed cells; NaN, that is unknown for good, where there are none."""
     n = (~np.isnan(x)).sum(axis=0)
+    if not n.any():
+        msg = f"{name!r} has no observed value: all of its {x.size} cells are NaN. Leave it out."
+        raise DataError(msg)
     return np.asarray(np.divide(np.nansum(x, axis=0), n, out=np.full(x.shape[1], np.nan), where=n > 0))
 
 

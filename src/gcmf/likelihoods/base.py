@@ -24,6 +24,10 @@ class Likelihood(Protocol):
     support: str
 
     @property
+    def quadratic_is_bound(self) -> bool:
+        """Whether the quadratic form bounds the expected log-likelihood from below, and not just approximates it."""
+
+    @property
     def code(self) -> int:
         """The number by which compiled engines know this likelihood and bound."""
 

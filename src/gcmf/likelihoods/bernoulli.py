@@ -32,6 +32,11 @@ class Bernoulli:
     support = "binary"
 
     @property
+    def quadratic_is_bound(self) -> bool:
+        """Yes, for every bound."""
+        return True
+
+    @property
     def code(self) -> int:
         """The number by which compiled engines know this likelihood and bound."""
         return 2 if self.bound == "tight" else 1

@@ -19,6 +19,11 @@ class Gaussian:
     support = "real"
 
     @property
+    def quadratic_is_bound(self) -> bool:
+        """Yes, for every bound."""
+        return True
+
+    @property
     def code(self) -> int:
         """The number by which compiled engines know Gaussian cells."""
         return 0

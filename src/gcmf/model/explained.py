@@ -43,26 +43,20 @@ def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tup
     relation = data.relations[spec.schema.relations[m].name]
     cells, (r, c) = relation.cells, spec.ends[m]
     step = -(-cells.n_cells // MAX_CELLS)
-    intercept = likelihood.intercept(_mean(spec, data, m))
     K = posterior.on.shape[1]
     base, alone, whole, plain = 0.0, np.zeros(K), 0.0, 0.0
+    low, high = np.inf, -np.inf
     for part in cells.chunks(_CHUNK * step):
         i, j = part.i[::step], part.j[::step]
         x = (part.x[::step].astype(np.float64) - spec.center[m]) / spec.scale[m]
-        b = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[2 * m + 1][j]
+        b = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[2 * m + 1][j] + spec.offset[m]
+        low, high = min(low, x.min()), max(high, x.max())
         p = s.mean[r][i].astype(np.float64) * s.mean[c][j]
-        plain += float(likelihood.deviance(x, np.full_like(x, intercept)).sum())
+        plain += float(likelihood.deviance(x, np.full_like(x, spec.offset[m])).sum())
         base += float(likelihood.deviance(x, b).sum())
         alone += likelihood.deviance(x[:, None], b[:, None] + p).sum(axis=0)
         whole += float(likelihood.deviance(x, b + p.sum(axis=1)).sum())
-    plain = max(plain, 1e-300)
+    if low == high:
+        return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
     return 1.0 - base / plain, (base - alone) / plain, 1.0 - whole / plain
 
-
-def _mean(spec: Spec, data: Collection, m: int) -> float:
-    """Mean of the cells in the scale of the fit."""
-    if spec.gaussian[m]:
-        return 0.0
-    cells = data.relations[spec.schema.relations[m].name].cells
-    total = sum(float(part.x.astype(np.float64).sum()) for part in cells.chunks())
-    return total / cells.n_cells

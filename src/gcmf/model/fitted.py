@@ -38,6 +38,8 @@ class Fitted:
     center: NDArray[np.float64]
     scale: NDArray[np.float64]
     """Cells were fitted as (x − center)/scale, (M,)."""
+    offset: NDArray[np.float64]
+    """Fixed part of θ per relation, (M,)."""
     noise: NDArray[np.float64]
     """Noise variance of the scaled cells, (M,); zero where there is none."""
     mean: tuple[Floats, ...]
@@ -94,6 +96,7 @@ def summarize(spec: Spec, posterior: Posterior, data: Collection) -> Fitted:
         likelihoods=spec.likelihoods,
         center=spec.center,
         scale=spec.scale,
+        offset=spec.offset,
         noise=_noise(spec, posterior),
         mean=tuple(state.mean),
         var=var,

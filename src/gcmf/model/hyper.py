@@ -47,8 +47,10 @@ def update_tau(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
     """p = p₀ + n_m/2, q = q₀ + ½ Σ [(x − m)² + v]."""
     shape = spec.priors.tau_shape + spec.n_cells / 2.0 - spec.point
     rate = spec.priors.tau_rate + measured / 2.0
-    # A relation that is reproduced exactly has no noise to learn: keep its precision finite.
-    rate = np.maximum(rate, 1e-12 * spec.n_cells)
+    # A relation that is reproduced to the last digit has no noise left to learn: keep its precision within what
+    # the working precision of the predictors can tell.
+    floor = (100.0 * np.finfo(posterior.state.mean[0].dtype).eps) ** 2
+    rate = np.maximum(rate, max(floor, 1e-20) * spec.n_cells)
     ones = np.ones_like(shape)
     tau = Gamma(np.where(spec.gaussian, np.maximum(shape, 1e-3), ones), np.where(spec.gaussian, rate, ones))
     return replace(posterior, tau=tau)

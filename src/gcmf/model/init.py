@@ -1,4 +1,4 @@
-"""Where a fit starts: random factors of the data's scale, biases at the marginal mean, α of the same scale."""
+"""Where a fit starts: random factors of the data's scale, biases at zero (the intercept is in the offset), α of the same scale."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def theta_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> tuple[Floats,
     r, c = fitted.ends[m]
     u, u_var, b, b_var = _entity(fitted, r, 2 * m, i)
     p, p_var, d, d_var = _entity(fitted, c, 2 * m + 1, j)
-    mean = np.einsum("nk,nk->n", u, p) + b + d
+    mean = np.einsum("nk,nk->n", u, p) + b + d + fitted.offset[m]
     var = np.einsum("nk,nk->n", u**2 + u_var, p_var) + np.einsum("nk,nk->n", u_var, p**2)
     return mean, var + b_var + d_var
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.engines.base import Block, Problem
-from gcmf.errors import OptionError
+from gcmf.errors import DataError, OptionError
 from gcmf.likelihoods import Gaussian, Likelihood, resolve
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Spec:
     in_layer: tuple[NDArray[np.bool_], ...]
     """Per bias layer (2 × relation + side): which entities have a cell in its relation."""
     biased: tuple[bool, ...]
+    offset: NDArray[np.float64]
+    """Fixed part of θ per relation, (M,): where a cell has the relation's mean. Zero for centered Gaussian cells."""
     constant: float
     """Sum of the terms of the log-likelihood that depend on the cells alone."""
     common: bool
@@ -72,10 +74,16 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
     sizes = tuple(data.entities[name].size for name in schema.entities)
     observed = tuple(data.observed(name) for name in schema.entities)
     biased = _bias_layers(tuple(r.name for r in schema.relations), options)
+    idle = [name for name, seen in zip(schema.entities, observed, strict=True) if not seen.any()]
+    if idle:
+        msg = (f"No relation of this collection has a cell of {', '.join(map(repr, idle))}, so nothing can be learned "
+               "about it. This may be the test part of a split: fit the other part.")  # fmt: skip
+        raise DataError([msg])
     blocks: list[list[Block]] = [[] for _ in schema.entities]
     for m, (relation, lik) in enumerate(zip(relations, likelihoods, strict=True)):
         for side, cells in enumerate((relation.cells.rows, relation.cells.cols)):
-            block = Block(m, side, ends[m][1 - side], cells, lik, stats[m].center, stats[m].scale)
+            offset = lik.intercept(stats[m].mean)
+            block = Block(m, side, ends[m][1 - side], cells, lik, stats[m].center, stats[m].scale, offset)
             blocks[ends[m][side]].append(block)
     problem = Problem(sizes, tuple(map(tuple, blocks)), biased, len(relations))
     spec = Spec(
@@ -86,6 +94,7 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         n_entities=np.array([o.sum() for o in observed], dtype=float),
         n_cells=np.array([r.cells.n_cells for r in relations], dtype=float),
         in_layer=tuple(side.counts() > 0 for r in relations for side in (r.cells.rows, r.cells.cols)),
+        offset=np.array([lik.intercept(s.mean) for lik, s in zip(likelihoods, stats, strict=True)]),
         constant=sum(s.constant for s in stats),
         common=options.sharing == "common",
         point=options.inference == "map",
@@ -97,6 +106,8 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
 
 @dataclass(frozen=True)
 class _Summary:
+    mean: float
+    """Mean of the scaled cells."""
     center: float
     scale: float
     largest: float
@@ -111,12 +122,15 @@ def _summary(cells: object, likelihood: Likelihood) -> _Summary:
     n, total, largest = cells.n_cells, float(x.sum()), float(x.max(initial=0.0))  # type: ignore[attr-defined]
     constant = float(likelihood.constant(x).sum())
     if not isinstance(likelihood, Gaussian):
-        return _Summary(0.0, 1.0, largest, constant)
-    center = total / n
+        return _Summary(total / n, 0.0, 1.0, largest, constant)
+    center = np.float64(total / n)
     # Unlisted cells of a filled relation are zeros: they add center² each.
     spread = float(((x - center) ** 2).sum()) + (n - len(x)) * center**2
     scale = float(np.sqrt(spread / n))
-    return _Summary(center, scale if scale > 0 else 1.0, largest, 0.0)
+    if not np.isfinite(scale):
+        msg = f"The values of a gaussian relation reach {largest:.3g}: their squares overflow. Rescale them."
+        raise DataError([msg])
+    return _Summary(0.0, float(center), scale if scale > 0 else 1.0, largest, 0.0)
 
 
 def _listed(side: object) -> NDArray[np.float64]:

@@ -66,10 +66,16 @@ def rebuild(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whichever est
         known = ", ".join(CLASSES)
         msg = f"The file holds a {name}, and this gcmf knows {known}. Update it: pip install --upgrade gcmf."
         raise StorageError(msg)
-    model = getattr(import_module(CLASSES[name]), name)(**_read_params(document["params"]))
-    model._settle(_read_fitted(document), document["trace"], Status[document["status"]])
-    if document["extras"]:
-        model._restore(document["extras"])
+    try:
+        model = getattr(import_module(CLASSES[name]), name)(**_read_params(document["params"]))
+        model._settle(_read_fitted(document), document["trace"], Status[document["status"]])
+        if document["extras"]:
+            model._restore(document["extras"])
+    except (KeyError, TypeError) as error:
+        # The checksum was right, so the file is what some gcmf wrote: one with other fields or options.
+        version = document["gcmf_version"]
+        msg = f"The file was written by gcmf {version}, which gcmf {__version__} cannot read: {error}."
+        raise StorageError(msg) from error
     return model
 
 

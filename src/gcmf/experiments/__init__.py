@@ -1,0 +1,1 @@
+"""Experiments that can be repeated: each fits, measures, and returns what it found."""

@@ -1,0 +1,76 @@
+"""Scale and axes that a bipartite model leaves to the priors: U_A T and U_B T⁻ᵀ predict the same cells.
+
+Sweeps find both only slowly where the data are precise, because each side is then tied to the other: a table
+with little noise takes a thousand sweeps without these steps, and fifty with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gcmf.model.hyper import update_alpha
+from gcmf.model.moves import second_moments
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gcmf.model.posterior import Posterior
+    from gcmf.model.spec import Spec
+
+    Floats = NDArray[np.float64]
+
+
+def single_table(spec: Spec) -> bool:
+    """Whether the closed forms for one relation with a common, vague α hold."""
+    return len(spec.ends) == 1 and spec.common and spec.priors.vague and not spec.point
+
+
+def rescale(spec: Spec, posterior: Posterior) -> Posterior:
+    """Set the best scale of each factor, U_A ← s U_A and U_B ← U_B/s, exactly; the cells do not notice.
+
+    One table with common α: S_A s²/(S_B/s²) = d_A/d_B. Group factor analysis (A has α = 1, B are the views,
+    whose α follow): s² = d_A/S_A. Elsewhere the bound is flat in s, or s is not free, and nothing happens.
+    """
+    S, d = posterior.second_moment(), spec.n_entities
+    if single_table(spec):
+        a, b = spec.ends[0]
+        square = np.sqrt(S[b] * d[a] / (S[a] * d[b]))
+    elif spec.priors.vague and not spec.point and all(spec.unit_variance[r] for r, _ in spec.ends):
+        a = spec.ends[0][0]
+        square = d[a] / S[a]
+    else:
+        return posterior
+    for e in range(len(d)):
+        factor = square if e == a else 1.0 / square
+        posterior.state.mean[e] *= np.sqrt(factor)
+        posterior.state.var[e] *= factor
+    return update_alpha(spec, posterior)
+
+
+def principal_axes(spec: Spec, posterior: Posterior) -> Posterior:
+    """Turn one table's factors to where M_A and M_B are diagonal and in the ratio d_A : d_B.
+
+    With M_A = L Lᵀ and Lᵀ M_B L = Q Λ Qᵀ, that is T = L⁻ᵀ Q Λ^¼ (d_A/d_B)^¼. The variances take the diagonal
+    of the turned covariance, which is only exact if they are alike: keep the result if the bound rises.
+    """
+    a, b = spec.ends[0]
+    try:
+        T = _axes(*second_moments(posterior)[[a, b]], ratio=spec.n_entities[a] / spec.n_entities[b])
+        both = (a, T), (b, np.linalg.inv(T).T)
+    except np.linalg.LinAlgError:
+        # Factors whose sizes are further apart than float64 can hold: there is nothing to turn.
+        return posterior
+    state = posterior.state.copy()
+    for e, turn in both:
+        state.mean[e][:] = state.mean[e].astype(np.float64) @ turn
+        state.var[e][:] = state.var[e].astype(np.float64) @ (turn * turn)
+    return update_alpha(spec, replace(posterior, state=state))
+
+
+def _axes(M_a: Floats, M_b: Floats, *, ratio: float) -> Floats:
+    L = np.linalg.cholesky(M_a)
+    values, Q = np.linalg.eigh(L.T @ M_b @ L)
+    return np.asarray(np.linalg.solve(L.T, Q) * (np.maximum(values, 0.0) * ratio) ** 0.25)

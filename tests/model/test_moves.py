@@ -1,0 +1,131 @@
+"""Moves leave the predictions alone and raise the bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import bound_of, build_problem, random_posterior
+from toys import CELL, GAUSSIAN, HYBRID, JAAKKOLA, PROPER, VAGUE, toy
+
+from gcmf import Collection, Relation
+from gcmf.model import moves
+from gcmf.model.hyper import update_alpha
+from gcmf.options import FitOptions
+
+KINDS = (GAUSSIAN, JAAKKOLA, HYBRID)
+
+
+def predictors(spec, posterior):
+    """m of every cell, observed or not, of every relation."""
+    s = posterior.state
+    return [s.mean[r] @ s.mean[c].T + s.bias_mean[2 * m][:, None] + s.bias_mean[2 * m + 1]
+            for m, (r, c) in enumerate(spec.ends)]  # fmt: skip
+
+
+def test_shift_keeps_predictions_and_raises_the_bound():
+    spec, problem, posterior = toy(KINDS, bias={"r0": "rows", "r1": True, "r2": True})
+    before, here = predictors(spec, posterior), bound_of(spec, problem, posterior)
+    mu = posterior.bias.mean.copy()
+    after = moves.shift(spec, posterior.copy())
+    for m, (a, b) in enumerate(zip(before, predictors(spec, after), strict=True)):
+        seen = np.outer(spec.in_layer[2 * m], spec.in_layer[2 * m + 1])
+        np.testing.assert_allclose(a[seen], b[seen], atol=1e-12)
+    assert bound_of(spec, problem, after) > here
+    np.testing.assert_allclose(after.bias.mean[[2, 4]], after.bias.mean[[3, 5]])
+    np.testing.assert_array_equal(after.bias.mean[:2], mu[:2])
+    again = moves.shift(spec, after.copy())
+    assert bound_of(spec, problem, again) == pytest.approx(bound_of(spec, problem, after), rel=1e-12)
+
+
+def test_shift_leaves_entities_without_data_alone():
+    spec, _, posterior = toy(KINDS)
+    after = moves.shift(spec, posterior)
+    for layer, seen in enumerate(spec.in_layer):
+        assert not after.state.bias_mean[layer][~seen].any()
+
+
+def random_rotation(K, rng):
+    return np.linalg.qr(rng.normal(size=(K, K)))[0]
+
+
+def test_rotation_keeps_predicted_means():
+    spec, _, posterior = toy(KINDS, n_factors=4)
+    R = random_rotation(4, np.random.default_rng(0))
+    after = moves.rotate(posterior, R)
+    for a, b in zip(predictors(spec, posterior), predictors(spec, after), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+    for one, other in zip(posterior.state.var, after.state.var, strict=True):
+        np.testing.assert_allclose(one.sum(axis=1), other.sum(axis=1))
+    assert not np.allclose(after.state.mean[0], posterior.state.mean[0])
+
+
+@pytest.mark.parametrize("sharing", ["group", "common"])
+@pytest.mark.parametrize("K", [1, 2, 3, 6, 7])
+def test_sparsest_rotation_is_orthogonal_and_respects_the_pattern(K, sharing):
+    rng = np.random.default_rng(K)
+    on = np.ones((3, K), bool)
+    if sharing == "group":
+        on[0, K // 2 :] = False
+    spec, _, posterior = toy(KINDS, n_factors=K, on=on, sharing=sharing, seed=int(rng.integers(99)))
+    R = moves.sparsest_rotation(spec, posterior)
+    np.testing.assert_allclose(R.T @ R, np.eye(K), atol=1e-12)
+    after = moves.rotate(posterior, R)
+    for a, b in zip(predictors(spec, posterior), predictors(spec, after), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-10)
+    mixed = np.abs(R) > 1e-12
+    same = (on[:, :, None] == on[:, None, :]).all(axis=0)
+    assert not mixed[~same].any()
+
+
+def objective(spec, posterior):
+    """Σ_e d_e/2 Σ_k log S_ek, what the rotation is to lower."""
+    return float((spec.n_entities / 2 @ np.log(posterior.second_moment())).sum())
+
+
+def test_sparsest_rotation_lowers_its_objective():
+    spec, _, posterior = toy(KINDS, n_factors=5)
+    turned = moves.rotate(posterior, moves.sparsest_rotation(spec, posterior))
+    assert objective(spec, turned) < objective(spec, posterior) - 1e-3
+
+
+def sparse_toy(rng, n=60):
+    """Three sets in a circle; one factor shared by all, one private to each relation."""
+    on = np.array([[1, 1, 0, 1], [1, 1, 1, 0], [1, 0, 1, 1]], dtype=float)
+    u = [rng.normal(size=(n, 4)) * on[e] for e in range(3)]
+    names = "abc"
+    made = [Relation(f"r{m}", names[r], names[c], u[r] @ u[c].T) for m, (r, c) in enumerate([(0, 1), (1, 2), (2, 0)])]
+    spec, problem = build_problem(Collection(made), FitOptions(n_factors=4, bias=False, priors=VAGUE))
+    posterior = random_posterior(spec, np.ones((3, 4), bool), rng)
+    for e in range(3):
+        posterior.state.mean[e][:] = u[e]
+        posterior.state.var[e][:] = 1e-3
+    return spec, problem, posterior, on.astype(bool)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rotation_finds_the_zeros_of_a_group_sparse_model(seed):
+    rng = np.random.default_rng(seed)
+    spec, problem, posterior, on = sparse_toy(rng)
+    mixed = update_alpha(spec, moves.rotate(posterior, random_rotation(4, rng)))
+    found = update_alpha(spec, moves.rotate(mixed, moves.sparsest_rotation(spec, mixed)))
+    S = found.second_moment()
+    pattern = S > 0.02 * S.max()
+    assert sorted(map(tuple, pattern.T.tolist())) == sorted(map(tuple, on.T.tolist()))
+    assert bound_of(spec, problem, found) > bound_of(spec, problem, mixed)
+
+
+def test_second_moments_are_their_definition():
+    _, _, posterior = toy((GAUSSIAN, CELL, JAAKKOLA), priors=PROPER)
+    M = moves.second_moments(posterior)
+    e = 1
+    mean, var = posterior.state.mean[e], posterior.state.var[e]
+    np.testing.assert_allclose(M[e], sum(np.outer(u, u) + np.diag(s) for u, s in zip(mean, var, strict=True)))
+    np.testing.assert_allclose(np.einsum("ekk->ek", M), posterior.second_moment())
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_every_pair_meets_once(n):
+    met = [tuple(pair) for first, second in moves._tournament(n) for pair in zip(first, second, strict=True)]
+    assert sorted(met) == [(i, j) for i in range(n) for j in range(i + 1, n)]
+    for first, second in moves._tournament(n):
+        assert len({*first, *second}) == 2 * len(first), "pairs of one round are disjoint"

@@ -1,0 +1,269 @@
+"""The driver: how fits end, what callbacks see, which restart is kept."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import gcmf.fit as driver
+from gcmf import GCMF, Collection, Priors, Relation, Status
+from gcmf.engines.reference import ReferenceEngine
+from gcmf.errors import ConvergenceWarning, OptionError
+from gcmf.fit import StepInfo, fit
+from gcmf.options import FitOptions
+
+
+def low_rank(seed=0, shape=(25, 18), rank=2, noise=0.5):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1]))
+    return Collection([Relation("x", "a", "b", x + noise * rng.normal(size=shape))])
+
+
+def run(data=None, callbacks=(), seed=0, **options):
+    chosen = {"n_factors": 4, "dtype": "float64", "device": "reference", "max_iter": 200, **options}
+    return fit(low_rank() if data is None else data, FitOptions(**chosen), np.random.default_rng(seed), callbacks)
+
+
+def assert_usable(found, n_sweeps=None):
+    """Finite everywhere, whatever happened."""
+    s = found.posterior.state
+    for group in (s.mean, s.var, s.bias_mean, s.bias_var):
+        assert all(np.isfinite(a).all() for a in group)
+    assert np.isfinite(found.trace).all()
+    if n_sweeps is not None:
+        assert len(found.trace) == n_sweeps
+
+
+def test_converged():
+    found = run(max_iter=400)
+    assert found.status is Status.CONVERGED
+    assert found.posterior.on.shape[1] == 2
+    assert found.trace[-1] - found.trace[-2] < 1e-5 * abs(found.trace[-1])
+
+
+def test_max_iter_is_kept_and_warned_of():
+    found = run(max_iter=7)
+    assert found.status is Status.MAX_ITER
+    assert_usable(found, 7)
+    model = GCMF(3, max_iter=4, random_state=0, progress=False)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        model.fit(low_rank())
+    assert (model.status_, model.n_iter_) == (Status.MAX_ITER, 4)
+
+
+@pytest.mark.parametrize("max_iter", [30, 60, 120])
+def test_no_more_sweeps_than_asked_for(max_iter):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = GCMF(6, max_iter=max_iter, tol=1e-3, random_state=0, progress=False).fit(low_rank(noise=3.0))
+    assert model.n_iter_ <= max_iter
+
+
+def test_all_pruned():
+    noise = Collection([Relation("x", "a", "b", np.random.default_rng(0).normal(size=(30, 20)))])
+    found = run(noise)
+    assert found.status is Status.ALL_PRUNED
+    assert found.posterior.on.shape == (2, 0)
+    assert_usable(found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = GCMF(4, random_state=0, progress=False).fit(noise)
+    assert model.n_factors_active_ == 0
+    assert model.predict("x").shape == (30, 20)
+
+
+def test_a_callback_may_stop_the_fit():
+    found = run(callbacks=[lambda info: info.iteration == 5])
+    assert found.status is Status.INTERRUPTED
+    assert_usable(found, 5)
+
+
+def test_only_true_stops_the_fit():
+    found = run(callbacks=[lambda info: 1, lambda info: "stop", lambda info: None], max_iter=6)
+    assert found.status is Status.MAX_ITER
+
+
+def interrupt_at(n):
+    def callback(info):
+        if info.iteration == n:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def test_keyboard_interrupt_leaves_the_model_of_the_last_sweep():
+    found = run(callbacks=[interrupt_at(9)])
+    assert found.status is Status.INTERRUPTED
+    assert_usable(found, 9)
+    assert found.trace == run(max_iter=9).trace
+    model = GCMF(3, callbacks=[interrupt_at(3)], random_state=0, progress=False).fit(low_rank())
+    assert model.status_ is Status.INTERRUPTED
+    assert np.isfinite(model.predict("x")).all()
+
+
+def test_an_interrupt_ends_the_restarts_too():
+    seen = []
+
+    def callback(info):
+        seen.append(info.restart)
+        return info.iteration == 2
+
+    found = run(callbacks=[callback], n_init=3)
+    assert found.status is Status.INTERRUPTED
+    assert set(seen) == {0}
+
+
+def test_an_interrupt_within_a_sweep_still_leaves_a_usable_model(monkeypatch):
+    calls = []
+    original = ReferenceEngine.sweep
+
+    def sweep(self, e, hyper):
+        calls.append(e)
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        return original(self, e, hyper)
+
+    monkeypatch.setattr(ReferenceEngine, "sweep", sweep)
+    found = run()
+    assert found.status is Status.INTERRUPTED
+    assert_usable(found, 5)
+
+
+def test_nonfinite_returns_to_the_last_finite_model(monkeypatch):
+    bound, calls = driver.elbo, []
+
+    def broken(*args):
+        calls.append(0)
+        return np.nan if len(calls) > 40 else bound(*args)
+
+    monkeypatch.setattr(driver, "elbo", broken)
+    found = run()
+    assert found.status is Status.NONFINITE
+    assert_usable(found)
+    assert 0 < len(found.trace) < 40
+
+
+def test_nonfinite_in_the_first_sweep_leaves_the_start(monkeypatch):
+    monkeypatch.setattr(driver, "elbo", lambda *args: np.inf)
+    found = run()
+    assert found.status is Status.NONFINITE
+    assert_usable(found, 0)
+    model = GCMF(3, device="reference", random_state=0, progress=False)
+    with pytest.warns(ConvergenceWarning, match="float64"):
+        model.fit(low_rank())
+    assert np.isfinite(model.predict("x")).all()
+    assert model.n_iter_ == 0
+
+
+def test_a_falling_bound_is_noticed(monkeypatch):
+    bound, calls = driver.elbo, []
+
+    def falling(*args):
+        calls.append(0)
+        return bound(*args) - (1e3 if len(calls) > 30 else 0.0)
+
+    monkeypatch.setattr(driver, "elbo", falling)
+    found = run()
+    assert found.status is Status.ELBO_DECREASED
+    assert_usable(found)
+    assert np.all(np.diff(found.trace) >= 0)
+
+
+def test_an_undamped_newton_step_diverges_and_says_so():
+    found = run(solver="newton", damping=1.9, n_factors=12)
+    assert found.status in (Status.ELBO_DECREASED, Status.NONFINITE)
+    assert_usable(found)
+
+
+def test_a_damped_newton_step_gets_there_too():
+    exact, newton = run(tol=1e-9, max_iter=500), run(tol=1e-9, max_iter=500, solver="newton", damping=0.2)
+    assert newton.status in (Status.CONVERGED, Status.MAX_ITER)
+    assert newton.trace[-1] == pytest.approx(exact.trace[-1], rel=1e-3)
+
+
+@pytest.mark.parametrize("status", Status)
+def test_every_status_speaks(status):
+    assert str(status) == status.value
+    assert len(status.value) > 20
+
+
+def test_n_init_keeps_the_best_bound():
+    last = {}
+
+    def callback(info):
+        last[info.restart] = info.elbo
+
+    found = run(callbacks=[callback], n_init=4, max_iter=25, n_factors=2)
+    assert set(last) == {0, 1, 2, 3}
+    assert len({round(value, 6) for value in last.values()}) > 1, "all starts ended alike, so the test shows nothing"
+    assert found.trace[-1] == max(last.values())
+
+
+def test_restarts_do_not_disturb_the_first_one():
+    assert run(max_iter=10, n_init=1).trace[0] in (run(max_iter=10, n_init=3).trace[0], run(max_iter=10).trace[0])
+    alone = [run(max_iter=10, seed=seed).trace for seed in (0, 0, 1)]
+    assert alone[0] == alone[1]
+    assert alone[0] != alone[2]
+
+
+def test_callbacks_see_every_sweep():
+    seen = []
+    found = run(callbacks=[seen.append], max_iter=15)
+    assert all(isinstance(info, StepInfo) for info in seen)
+    assert [info.iteration for info in seen] == list(range(1, 16))
+    assert [info.elbo for info in seen] == list(found.trace)
+    np.testing.assert_allclose([info.change for info in seen[1:]], np.diff(found.trace))
+    assert {info.restart for info in seen} == {0}
+    assert all(1 <= info.n_factors <= 4 for info in seen)
+    assert repr(seen[0])
+
+
+def test_an_error_in_a_callback_is_not_swallowed():
+    def callback(info):
+        msg = "mine"
+        raise ValueError(msg)
+
+    with pytest.raises(ValueError, match="mine"):
+        run(callbacks=[callback])
+
+
+def test_a_known_pattern_is_kept():
+    pattern = {"a": (True, True, False), "b": (True, True, False)}
+    found = run(n_factors=3, pattern=pattern)
+    np.testing.assert_array_equal(found.posterior.on, [[True, True, False]] * 2)
+    assert not found.posterior.state.mean[0][:, 2].any()
+    with pytest.raises(OptionError, match="entity sets are"):
+        run(n_factors=3, pattern={"a": (True,), "z": (True,)})
+
+
+def test_the_last_bound_is_that_of_the_model():
+    """What `elbo_` says is the bound of what is returned, not of a model before the last change."""
+    for max_iter in (21, 26, 31, 36):
+        found = run(max_iter=max_iter, n_factors=6)
+        engine = ReferenceEngine(driver.build(low_rank(), FitOptions(n_factors=6))[1])
+        engine.place(found.posterior.state)
+        measured = engine.measure(driver.hyper_of(found.spec, found.posterior, None))
+        assert driver.elbo(found.spec, found.posterior, measured) >= found.trace[-1] - 1e-6
+
+
+def test_map_fits_need_proper_priors_and_converge():
+    with pytest.raises(OptionError, match="proper"):
+        FitOptions(inference="map")
+    priors = Priors(alpha_shape=2, alpha_rate=2, tau_shape=2, tau_rate=2)
+    found = run(inference="map", priors=priors, max_iter=600)
+    assert found.status is Status.CONVERGED
+    assert not any(v.any() for v in found.posterior.state.var)
+    assert np.all(np.diff(found.trace) >= -1e-9 * np.abs(found.trace[1:]))
+
+
+def test_scaled_and_shifted_data_give_the_same_model():
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(30, 3)) @ rng.normal(size=(3, 20)) + 0.3 * rng.normal(size=(30, 20))
+    x[rng.random(x.shape) < 0.2] = np.nan
+    plain, other = (GCMF(5, random_state=0, progress=False).fit({("a", "b"): y}) for y in (x, 1000 * x + 50))
+    assert plain.status_ is Status.CONVERGED
+    (p, sd), (q, sd2) = (m.predict("a-b", return_std=True) for m in (plain, other))
+    np.testing.assert_allclose(q, 1000 * p + 50, rtol=1e-4, atol=1e-4 * 1000 * np.nanstd(x))
+    np.testing.assert_allclose(sd2, 1000 * sd, rtol=1e-3)

@@ -1,0 +1,57 @@
+"""Importing is cheap, and a second process does not compile what the first one compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("numba", "pandas", "sklearn", "matplotlib", "scipy", "rich", "typer", "narwhals", "safetensors")
+FIT = """
+import json, numpy as np, gcmf
+from gcmf.engines import row_kernels
+gcmf.GCMF(2, max_iter=30, tol=1e-2, random_state=0, progress=False, dtype="float64").fit(
+    {("a", "b"): np.random.default_rng(0).normal(size=(6, 5))})
+kernels = (row_kernels.sweep_rows, row_kernels.measure_rows, row_kernels.weigh_rows)
+print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]))
+"""
+
+
+def run(code, **env):
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True,
+                          env={**os.environ, **env}, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_import_brings_nothing_heavy():
+    loaded = run("import sys, json, gcmf; print(json.dumps(sorted(sys.modules)))")
+    assert "gcmf" in loaded
+    assert not [name for name in HEAVY if name in loaded]
+
+
+def test_reading_data_needs_no_compiler():
+    code = """
+import sys, json, numpy as np, gcmf
+gcmf.Collection([gcmf.Relation("x", "a", "b", np.eye(3))])
+print(json.dumps(sorted(sys.modules)))
+"""
+    assert not {"numba", "sklearn", "matplotlib"} & set(run(code))
+
+
+@pytest.mark.parametrize("name", ["GCMF", "Collection", "Status", "Priors"])
+def test_names_come_when_they_are_used(name):
+    assert run(f"import json, gcmf; print(json.dumps(gcmf.{name}.__name__))") == name
+
+
+def test_a_second_process_does_not_compile_again(tmp_path):
+    first, second = (run(FIT, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    assert first[0][1] > 0, "the first process compiles"
+    for hits, misses in second:
+        assert misses == 0
+    assert sum(hits for hits, _ in second) > 0
+    assert second[0][0] > 0
