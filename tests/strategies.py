@@ -50,7 +50,7 @@ def values(likelihood, shape, rng, *, rank=2, scale=1.0):
     return rng.poisson(np.log1p(np.exp(theta))).astype(float)
 
 
-def relation(name, ends, shape, *, likelihood, layout, missing, rng):  # noqa: PLR0913 - all that may differ
+def relation(name, ends, shape, *, likelihood, layout, missing, rng):
     """One relation in one of the layouts; at least one cell is observed ("holes" are made by `pierce`)."""
     x = values(likelihood, shape, rng, scale=rng.choice([0.0, 0.5, 2.0]))
     if layout == "listed":

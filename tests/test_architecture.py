@@ -81,9 +81,7 @@ def test_every_layer_is_looked_at():
 def test_no_dangerous_or_noisy_calls(path):
     banned = {"eval", "exec", "compile", "breakpoint", "__import__"} | ({"print"} if part_of(path) != "cli" else set())
     tree = parse(path)
-    used = {
-        node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
+    used = {node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
     assert not used & banned
     brought = {module.split(".")[0] for module, _ in imports(tree)}
     assert not brought & {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}

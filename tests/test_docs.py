@@ -18,8 +18,7 @@ def blocks(page):
     """(line number, mark after "python", code, output shown below or None) of each block of a page."""
     text = page.read_text(encoding="utf-8")
     return [
-        (text.count("\n", 0, b.start(2)), b.group(1).strip(), b.group(2), b.group(3))
-        for b in _BLOCK.finditer(text)
+        (text.count("\n", 0, b.start(2)), b.group(1).strip(), b.group(2), b.group(3)) for b in _BLOCK.finditer(text)
     ]
 
 

@@ -37,9 +37,7 @@ def collection(seed=0):
     return gcmf.Collection(
         [
             gcmf.Relation("ratings", "user", "movie", ratings),
-            gcmf.Relation(
-                "tagged", "movie", "tag", ([MOVIES[n] for n in i], j, clicks.ravel()), Bernoulli("paper")
-            ),
+            gcmf.Relation("tagged", "movie", "tag", ([MOVIES[n] for n in i], j, clicks.ravel()), Bernoulli("paper")),
             gcmf.Relation("plays", "user", "tag", pd.DataFrame(plays, index=USERS), Poisson("cell")),
         ],
         entities={"user": [*USERS, "newcomer"]},
@@ -188,9 +186,7 @@ def test_strings_take_a_buffer_and_not_json():
 
 @pytest.mark.parametrize("bad", [frozenset({1}), Decimal(1), b"bytes", ("a", Decimal(1))])
 def test_other_ids_are_refused_with_a_way_out(bad):
-    with pytest.raises(
-        StorageError, match=r"entity set 'user' is of type .* for example str\(id\)\."
-    ) as caught:
+    with pytest.raises(StorageError, match=r"entity set 'user' is of type .* for example str\(id\)\.") as caught:
         encode(pd.Index(["fine", bad], dtype=object), entity="user")
     assert repr(bad) in str(caught.value)
 
@@ -221,9 +217,7 @@ def test_missing_paths(model, tmp_path):
 def test_other_files(tmp_path, content):
     path = tmp_path / "other"
     path.write_bytes(content)
-    with pytest.raises(
-        StorageError, match=r"cannot be read as a gcmf model.*what model\.save\(path\) writes"
-    ):
+    with pytest.raises(StorageError, match=r"cannot be read as a gcmf model.*what model\.save\(path\) writes"):
         gcmf.load(path)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers import build_problem, random_posterior
-from strategies import LIKELIHOODS, relation
 
 from gcmf import Collection, Priors
 from gcmf.options import FitOptions
+from helpers import build_problem, random_posterior
+from strategies import LIKELIHOODS, relation
 
 VAGUE = Priors()
 PROPER = Priors(alpha_shape=1.7, alpha_rate=0.6, tau_shape=2.3, tau_rate=0.9)

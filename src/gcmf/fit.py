@@ -121,6 +121,7 @@ class Driver:
         self._damping = options.damping if options.solver == "newton" else None
         self._measured = np.full(len(spec.ends), np.nan)
         self._trace: list[float] = []
+        self._safe: tuple[int, Posterior]
 
     def run(self, rng: np.random.Generator) -> Fit:
         """Sweep until the bound is flat and the structure stays."""
@@ -237,10 +238,11 @@ class Driver:
         room = min(self._options.n_factors - self._posterior.on.shape[1], len(self._spec.ends))
         if not self._switching or room == 0:
             return False
+        relations = self._rng.permutation(len(self._spec.ends))[:room].tolist()
         before, measured, n = self._posterior.copy(), self._measured, len(self._trace)
         better = False
         try:
-            self._adopt(moves.grow(self._spec, self._posterior, list(range(room)), self._rng))
+            self._adopt(moves.grow(self._spec, self._posterior, relations, self._rng))
             for _ in range(GROW_SWEEPS):
                 self._sweep(warm=False)
             self._restructure()

@@ -119,12 +119,13 @@ def _is_real(value: object) -> bool:
 
 
 def _check_bias(options: FitOptions) -> None:
-    if isinstance(options.bias, bool):
+    bias: Any = options.bias
+    if isinstance(bias, bool):
         return
-    if not isinstance(options.bias, Mapping):
-        msg = f"The 'bias' parameter must be True, False or a mapping from relation names. Got {options.bias!r}."
+    if not isinstance(bias, Mapping):
+        msg = f"The 'bias' parameter must be True, False or a mapping from relation names. Got {bias!r}."
         raise OptionError(msg)
-    for name, sides in options.bias.items():
+    for name, sides in bias.items():
         if sides not in (True, False, "rows", "cols"):
             msg = f"The bias of relation {name!r} must be True, False, 'rows' or 'cols'. Got {sides!r} instead."
             raise OptionError(msg)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
-from strategies import PRIORS, adversarial, options, problems
 
 from gcmf.fit import fit
+from strategies import PRIORS, adversarial, problems
 
 
 def assert_rises(data, chosen, seed):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import build_problem, random_pattern, random_posterior
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import LIKELIHOODS, PRIORS, adversarial, problems, relation
 
 from gcmf import Collection
 from gcmf.engines import cpu
@@ -16,6 +14,8 @@ from gcmf.engines.reference import ReferenceEngine
 from gcmf.fit import fit
 from gcmf.model.posterior import hyper_of
 from gcmf.options import FitOptions
+from helpers import build_problem, random_pattern, random_posterior
+from strategies import LIKELIHOODS, PRIORS, adversarial, problems, relation
 
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
 
@@ -111,9 +111,7 @@ def test_threads_do_not_change_a_bit(monkeypatch, layout, dtype):
 def test_threads_do_not_change_a_bit_of_a_whole_fit(monkeypatch):
     monkeypatch.setattr(cpu, "RANGE_COST", 30)
     data = wide_collection(LIKELIHOODS[1], "listed")
-    runs = [
-        fit(data, FitOptions(n_factors=6, max_iter=25, n_threads=n), np.random.default_rng(0), ()) for n in (1, 2)
-    ]
+    runs = [fit(data, FitOptions(n_factors=6, max_iter=25, n_threads=n), np.random.default_rng(0), ()) for n in (1, 2)]
     assert runs[0].trace == runs[1].trace
     for a, b in zip(runs[0].posterior.state.mean, runs[1].posterior.state.mean, strict=True):
         np.testing.assert_array_equal(a, b)

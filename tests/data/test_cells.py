@@ -66,9 +66,7 @@ def test_filled_round_trip_with_holes(matrix, size, binary):
     chunks = list(cells.chunks(size))
     assert all(0 < len(chunk.x) <= size for chunk in chunks)
     if chunks:
-        for joined, full in zip(
-            map(np.concatenate, zip(*chunks, strict=True)), cells.triplets(), strict=True
-        ):
+        for joined, full in zip(map(np.concatenate, zip(*chunks, strict=True)), cells.triplets(), strict=True):
             np.testing.assert_array_equal(joined, full)
 
 

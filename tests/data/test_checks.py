@@ -82,9 +82,7 @@ def test_entity_set_that_nothing_observes():
 
 
 def test_duplicate_cells():
-    assert faults(
-        triplets(["u", "v", "v", "v", "u", "u"], ["a", "b", "b", "b", "a", "c"], [1, 2, 3, 4, 5, 6])
-    ) == (
+    assert faults(triplets(["u", "v", "v", "v", "u", "u"], ["a", "b", "b", "b", "a", "c"], [1, 2, 3, 4, 5, 6])) == (
         "relation 'r': row 'u', column 'a' is given 2 times (and 1 more); keep one value per cell, for"
         " example their mean or the last one.",
     )
@@ -184,9 +182,7 @@ def test_all_faults_come_together():
         entities={"wrod": ["x"]},
     )
     assert len(found) == 6
-    for part, fault in zip(
-        ["'wrod'", "is inf", "is 2,", "'counts'", "'none'", "2 times"], found, strict=False
-    ):
+    for part, fault in zip(["'wrod'", "is inf", "is 2,", "'counts'", "'none'", "2 times"], found, strict=False):
         assert part in fault
 
 

@@ -128,9 +128,7 @@ def test_from_mapping():
 
 
 def test_from_mapping_refuses():
-    with pytest.raises(
-        DataError, match=r"'a-b': a scipy.sparse matrix must say.*use Relation\(\.\.\., blanks="
-    ):
+    with pytest.raises(DataError, match=r"'a-b': a scipy.sparse matrix must say.*use Relation\(\.\.\., blanks="):
         Collection.from_mapping({("a", "b"): sparse.eye_array(2)})
     with pytest.raises(DataError, match=r"the key 'ab' does not name a relation; use \(rows, cols\)"):
         Collection.from_mapping({"ab": np.eye(2)})

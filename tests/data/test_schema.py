@@ -20,9 +20,7 @@ def test_entity_index():
     assert schema(("user", "movie")).entity_index("movie") == 1
     with pytest.raises(UnknownIdError) as caught:
         schema(("user", "movie")).entity_index("movies")
-    assert (
-        str(caught.value) == "No entity set is named 'movies'; there are: user, movie. Did you mean 'movie'?"
-    )
+    assert str(caught.value) == "No entity set is named 'movies'; there are: user, movie. Did you mean 'movie'?"
 
 
 def test_components():

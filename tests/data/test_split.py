@@ -80,9 +80,7 @@ def test_by_row_and_by_col_take_whole_ones(filled):
     data = make(filled=filled)
     for by, side in (("row", "rows"), ("col", "cols")):
         train, test = data.split(0.5, by)
-        before, left, held = (
-            getattr(part.relations["r"].cells, side).counts() for part in (data, train, test)
-        )
+        before, left, held = (getattr(part.relations["r"].cells, side).counts() for part in (data, train, test))
         assert set(held[held > 0]) <= set(before)
         assert not np.any((left > 0) & (held > 0))
         assert np.sum(held > 0) == round(0.5 * np.sum(before > 0))
@@ -155,9 +153,7 @@ def test_no_part_may_be_empty():
 
 def test_other_bad_options():
     data = make(filled=False)
-    with pytest.raises(
-        OptionError, match=r"by='cells' must be one of 'cell', 'row', 'col'\. Did you mean 'cell'"
-    ):
+    with pytest.raises(OptionError, match=r"by='cells' must be one of 'cell', 'row', 'col'\. Did you mean 'cell'"):
         data.split(by="cells")
     with pytest.raises(UnknownIdError, match=r"No relation is named 'othr'; .* Did you mean 'other'\?"):
         data.split(relations=["othr"])

@@ -27,9 +27,7 @@ def test_a_cycle_is_what_the_paper_describes():
 
 
 def test_sizes_reach_both_ends():
-    drawn = {
-        simulate_cycle(3, sizes=(2, 4), random_state=seed).train.entities["A1"].size for seed in range(30)
-    }
+    drawn = {simulate_cycle(3, sizes=(2, 4), random_state=seed).train.entities["A1"].size for seed in range(30)}
     assert drawn == {2, 3, 4}
 
 

@@ -24,13 +24,17 @@ def cases(likelihood):
 def test_quadratic_form(likelihood, dtype, tolerance):
     weight = dtype(likelihood.weight(1e5))
     x, m, v = (a.astype(dtype) for a in cases(likelihood))
-    got = np.array([cell_kernels.quadratic(likelihood.code, *cell, weight, dtype(1)) for cell in zip(x, m, v, strict=True)])
+    got = np.array(
+        [cell_kernels.quadratic(likelihood.code, *cell, weight, dtype(1)) for cell in zip(x, m, v, strict=True)]
+    )
     wide = (a.astype(np.float64) for a in (x, m, v))
     w, wz = likelihood.quadratic(*wide, float(weight))
     # A curvature taken from slopes of size x is as precise as they are, not as it is small itself.
     assert np.all(np.abs(got[:, 0] - w) <= tolerance * np.abs(w) + (likelihood.code == 6) * 1e-11 * (1 + x))
     # wz = w·m − f′: its error is that of the larger term.
-    np.testing.assert_allclose(got[:, 1] / np.maximum(np.abs(w * m), 1), wz / np.maximum(np.abs(w * m), 1), atol=tolerance)
+    np.testing.assert_allclose(
+        got[:, 1] / np.maximum(np.abs(w * m), 1), wz / np.maximum(np.abs(w * m), 1), atol=tolerance
+    )
 
 
 @pytest.mark.parametrize("likelihood", KINDS, ids=lambda one: f"{one.name}-{one.bound}")

@@ -41,9 +41,7 @@ def test_predicts_y_from_x_better_than_the_mean_and_than_least_squares():
     cca = gcmf.CCA(n_factors=6, random_state=0).fit(X[:40], Y[:40])
     guess = cca.predict(X[40:])
     regression = LinearRegression().fit(X[:40], Y[:40]).predict(X[40:])
-    error, mean_error, regression_error = (
-        np.mean((Y[40:] - p) ** 2) for p in (guess, Y[:40].mean(axis=0), regression)
-    )
+    error, mean_error, regression_error = (np.mean((Y[40:] - p) ** 2) for p in (guess, Y[:40].mean(axis=0), regression))
     assert guess.shape == (300, 8)
     assert error < 0.75 * mean_error
     assert error < 0.9 * regression_error

@@ -72,9 +72,7 @@ def test_parameters_are_stored_as_given_and_cloned():
     assert params["bias"] == {"ratings": "rows"}
     assert params["priors"] == priors
     assert params == model.get_params()
-    contract = (
-        "n_factors sharing bias inference priors max_iter tol n_init random_state dtype device n_threads"
-    )
+    contract = "n_factors sharing bias inference priors max_iter tol n_init random_state dtype device n_threads"
     assert set(gcmf.GCMF().get_params()) >= {*contract.split(), "progress", "callbacks", "checkpoint"}
     assert gcmf.GCMF().set_params(n_factors=3).n_factors == 3
 
@@ -111,8 +109,7 @@ def test_everything_needs_a_fit():
 
 def test_same_seed_same_bits_for_any_number_of_threads(parts):
     one, two, again = (
-        gcmf.GCMF(n_factors=5, random_state=3, n_threads=n, max_iter=40, tol=1e-3).fit(parts[0])
-        for n in (1, 2, 1)
+        gcmf.GCMF(n_factors=5, random_state=3, n_threads=n, max_iter=40, tol=1e-3).fit(parts[0]) for n in (1, 2, 1)
     )
     for entity in ("user", "movie", "genre"):
         np.testing.assert_array_equal(one.factors(entity), two.factors(entity))
@@ -123,9 +120,7 @@ def test_same_seed_same_bits_for_any_number_of_threads(parts):
 
 
 def test_units_do_not_matter(model):
-    train, _ = collection(scale=1000, offset=50).split(
-        test_size=0.2, relations=["ratings", "genres"], random_state=0
-    )
+    train, _ = collection(scale=1000, offset=50).split(test_size=0.2, relations=["ratings", "genres"], random_state=0)
     scaled = gcmf.GCMF(n_factors=6, random_state=0, n_threads=1).fit(train)
     mean, std = scaled.predict("ratings", return_std=True)
     plain_mean, plain_std = model.predict("ratings", return_std=True)
@@ -166,9 +161,7 @@ def test_common_sharing_puts_every_factor_everywhere(parts, model):
 
 def test_map_with_proper_priors_is_a_point(parts):
     priors = gcmf.Priors(alpha_shape=5, alpha_rate=5, tau_shape=1, tau_rate=1)
-    model = gcmf.GCMF(n_factors=4, inference="map", priors=priors, random_state=0, max_iter=3000).fit(
-        parts[0]
-    )
+    model = gcmf.GCMF(n_factors=4, inference="map", priors=priors, random_state=0, max_iter=3000).fit(parts[0])
     assert (model.factors("user", std=True) == 0).all(axis=None)
     assert model.n_factors_active_ == 4
     assert model.score(parts[1]).loc["ratings", "rmse"] < 1.0
@@ -182,9 +175,7 @@ def test_newton_ends_where_the_exact_solver_does(parts, model):
 
 
 def test_max_iter_warns_and_leaves_a_usable_model(parts):
-    with pytest.warns(
-        ConvergenceWarning, match=r"GCMF: stopped at max_iter before converging: raise max_iter"
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"GCMF: stopped at max_iter before converging: raise max_iter"):
         model = gcmf.GCMF(n_factors=4, max_iter=3, random_state=0).fit(parts[0])
     assert model.status_ is gcmf.Status.MAX_ITER
     assert model.n_iter_ == 3
@@ -256,17 +247,13 @@ def test_predict_in_all_its_forms(model):
     np.testing.assert_allclose(model.predict("ratings", None, ["m2"]), everything[:, [2]])
     np.testing.assert_allclose(model.predict("ratings", "u3", "m2"), everything[3, [2]])
     np.testing.assert_allclose(model.predict("ratings", "u3", ["m2", "m7"]), everything[3, [2, 7]])
-    np.testing.assert_allclose(
-        model.predict("ratings", pd.Series(["u3"]), np.array(["m2"])), everything[3, [2]]
-    )
+    np.testing.assert_allclose(model.predict("ratings", pd.Series(["u3"]), np.array(["m2"])), everything[3, [2]])
 
 
 def test_predictive_deviation_covers_the_held_out_cells(model, parts):
     mean, std = model.predict("ratings", return_std=True)
     cells = parts[1].relations["ratings"].cells
-    z = np.concatenate(
-        [(part.x - mean[part.i, part.j]) / std[part.i, part.j] for part in cells.chunks(10_000)]
-    )
+    z = np.concatenate([(part.x - mean[part.i, part.j]) / std[part.i, part.j] for part in cells.chunks(10_000)])
     assert 0.85 < np.sqrt(np.mean(z**2)) < 1.25
     assert 0.88 < np.mean(np.abs(z) < 1.96) < 0.99
 

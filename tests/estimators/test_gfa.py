@@ -123,10 +123,7 @@ def test_views_by_name(fitted):
 def test_data_frames_give_names_and_row_ids():
     _, views = simulate()
     ids = [f"s{n}" for n in range(120)]
-    frames = [
-        pd.DataFrame(x, index=ids, columns=[f"v{v}f{n}" for n in range(x.shape[1])])
-        for v, x in enumerate(views)
-    ]
+    frames = [pd.DataFrame(x, index=ids, columns=[f"v{v}f{n}" for n in range(x.shape[1])]) for v, x in enumerate(views)]
     gfa = gcmf.GFA(n_factors=10, random_state=0).set_output(transform="pandas").fit(frames)
     scores = gfa.transform([None, frames[1], None])
     assert list(scores.index) == ids

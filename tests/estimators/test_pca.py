@@ -51,9 +51,7 @@ def test_finds_the_rank_and_fills_in_missing_cells_near_the_noise():
 def test_single_table_without_biases_reaches_the_closed_form(sharing):
     _, X = table(n=40, d=25, noise=1.0)
     X -= X.mean(axis=0)
-    model = gcmf.GCMF(
-        6, bias=False, sharing=sharing, dtype="float64", tol=1e-13, max_iter=5000, random_state=0
-    )
+    model = gcmf.GCMF(6, bias=False, sharing=sharing, dtype="float64", tol=1e-13, max_iter=5000, random_state=0)
     fitted = model.fit({("row", "col"): X}).fitted_
     assert fitted.n_factors == 3
     half = X.size / 2
@@ -113,16 +111,12 @@ def test_offsets_and_scale_do_not_change_the_model():
     plain, moved = (gcmf.PCA(n_factors=5, random_state=0).fit(x) for x in (X, 1000 * X + offsets))
     np.testing.assert_allclose(moved.components_, plain.components_, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(moved.mean_, 1000 * plain.mean_ + offsets, rtol=1e-7, atol=1e-2)
-    np.testing.assert_allclose(
-        moved.transform(1000 * X + offsets), 1000 * plain.transform(X), rtol=1e-4, atol=1e-2
-    )
+    np.testing.assert_allclose(moved.transform(1000 * X + offsets), 1000 * plain.transform(X), rtol=1e-4, atol=1e-2)
 
 
 def test_output_names_and_containers():
     _, X = table()
-    frame = pd.DataFrame(
-        X, index=[f"s{n}" for n in range(len(X))], columns=[f"g{n}" for n in range(X.shape[1])]
-    )
+    frame = pd.DataFrame(X, index=[f"s{n}" for n in range(len(X))], columns=[f"g{n}" for n in range(X.shape[1])])
     pca = gcmf.PCA(n_factors=5, random_state=0).set_output(transform="pandas")
     scores = pca.fit_transform(frame)
     assert list(scores.columns) == ["pca0", "pca1", "pca2"] == list(pca.get_feature_names_out())
@@ -214,9 +208,7 @@ def test_fold_in_solves_the_row_equations():
     for row, u in zip(x, got, strict=True):
         A, h = np.diag(partners.precision), np.zeros(2)
         for j in np.flatnonzero(~np.isnan(row)):
-            A = A + partners.weight[j] * (
-                np.outer(partners.mean[j], partners.mean[j]) + np.diag(partners.var[j])
-            )
+            A = A + partners.weight[j] * (np.outer(partners.mean[j], partners.mean[j]) + np.diag(partners.var[j]))
             h = h + partners.weight[j] * row[j] * partners.mean[j]
         np.testing.assert_allclose(A @ u, h, atol=1e-12)
     np.testing.assert_allclose(fold_in(partners.rescaled(np.array([2.0, 5.0])), x), got * [2, 5])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import bound_of
 from scipy.special import gammaln
-from toys import CELL, GAUSSIAN, HYBRID, JAAKKOLA, LOGISTIC, PAPER, PROPER, VAGUE, toy
 
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.model.elbo import gamma_term, off_level, terms
 from gcmf.model.posterior import Gamma, hyper_of
 from gcmf.model.structure import carried
+from helpers import bound_of
+from toys import CELL, GAUSSIAN, HYBRID, JAAKKOLA, LOGISTIC, PAPER, PROPER, VAGUE, toy
 
 N = 40_000
 
@@ -86,7 +86,9 @@ def _sample_bias(spec, posterior, layer, rng, total):
         mean, var = s.bias_mean[layer][seen], s.bias_var[layer][seen]
         b[:, seen] = mean + np.sqrt(var) * rng.normal(size=(N, seen.sum()))
         total += log_normal(mu, 0.0, 1.0) - log_normal(mu, bias.mean[layer], bias.var[layer])
-        total += (log_normal(b[:, seen], mu[:, None], bias.scale[layer]) - log_normal(b[:, seen], mean, var)).sum(axis=1)
+        total += (log_normal(b[:, seen], mu[:, None], bias.scale[layer]) - log_normal(b[:, seen], mean, var)).sum(
+            axis=1
+        )
     return b
 
 

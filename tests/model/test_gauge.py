@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import bound_of, build_problem, random_posterior
-from toys import VAGUE
 
 from gcmf import Collection, Relation
 from gcmf.engines.reference import ReferenceEngine
@@ -13,6 +11,8 @@ from gcmf.model import gauge
 from gcmf.model.hyper import update_alpha
 from gcmf.model.posterior import hyper_of
 from gcmf.options import FitOptions
+from helpers import bound_of, build_problem, random_posterior
+from toys import VAGUE
 
 
 def table(sharing="common", **options):

@@ -6,11 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import bound_of, build_problem, random_posterior
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import adversarial, problems
-from toys import GAUSSIAN, HYBRID, JAAKKOLA, PROPER, VAGUE, toy
 
 from gcmf import Collection, Relation
 from gcmf.engines.cpu import CpuEngine
@@ -20,6 +17,9 @@ from gcmf.model.elbo import off_level
 from gcmf.model.hyper import update_alpha
 from gcmf.model.posterior import hyper_of
 from gcmf.options import FitOptions
+from helpers import bound_of, build_problem, random_posterior
+from strategies import adversarial, problems
+from toys import GAUSSIAN, HYBRID, JAAKKOLA, PROPER, VAGUE, toy
 
 GAUSSIANS = (GAUSSIAN,) * 3
 

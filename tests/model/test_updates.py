@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import bound_of, sweep, with_state
-from toys import CELL, EXACT, GAUSSIAN, HYBRID, JAAKKOLA, LOGISTIC, PAPER, PROPER, VAGUE, toy
 
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.model.hyper import MIN_BIAS_SCALE, update_alpha, update_bias_prior, update_tau
 from gcmf.model.posterior import Gamma, hyper_of
+from helpers import bound_of, sweep, with_state
+from toys import CELL, EXACT, GAUSSIAN, HYBRID, JAAKKOLA, LOGISTIC, PAPER, PROPER, VAGUE, toy
 
 HOLES = np.array([[True, True, False], [True, False, True], [True, True, True]])
 GAUSSIANS = (GAUSSIAN,) * 3

@@ -78,9 +78,7 @@ def show_demo(demo: Demo, files: list[Path]) -> None:
 
 
 def _panel(title: str, content: RenderableType) -> Panel:
-    return Panel(
-        content, title=f"[bold]{title}", title_align="left", border_style="bright_black", padding=(1, 2)
-    )
+    return Panel(content, title=f"[bold]{title}", title_align="left", border_style="bright_black", padding=(1, 2))
 
 
 def _table(*columns: str) -> Table:
@@ -91,7 +89,8 @@ def _table(*columns: str) -> Table:
 
 
 def _schema(demo: Demo) -> Table:
-    table = _table("relation", "joins", "cells are", "cells seen", "hidden", "explained")
+    table = _table("relation", "joins", "kind", "seen", "hidden", "explained")
+    table.columns[1].justify = table.columns[2].justify = "left"
     explained = demo.model.variance_explained()["total"]
     for name, own in demo.train.relations.items():
         rows, cols = (f"{entity} ({demo.train.entities[entity].size:,})" for entity in (own.rows, own.cols))
@@ -109,19 +108,11 @@ def _structure(demo: Demo) -> Group:
     for name, factor in structure.iterrows():
         style = _ROLE_STYLES[factor["role"]]
         lives = [Text("●" if factor[entity] > 0 else "·", style) for entity in entities]
-        adds = [
-            _share(float(explained.loc[r, str(name)])) if r in factor["relations"] else "·" for r in relations
-        ]
+        adds = [_share(float(explained.loc[r, str(name)])) if r in factor["relations"] else "·" for r in relations]
         table.add_row(str(name), *lives, "", *adds, Text(factor["role"], style))
     counts = structure["role"].value_counts()
-    shown = [
-        Text(f"{counts[role]} {role}", f"bold {style}")
-        for role, style in _ROLE_STYLES.items()
-        if role in counts
-    ]
-    legend = (
-        "● lives in the entity set, · switched off there; % of variance it adds to each relation by itself"
-    )
+    shown = [Text(f"{counts[role]} {role}", f"bold {style}") for role, style in _ROLE_STYLES.items() if role in counts]
+    legend = "● lives in the entity set, · switched off there; % of variance it adds to each relation by itself"
     return Group(Columns(shown), Text(), table, Padding(Text(legend, "bright_black"), (1, 0, 0, 0)))
 
 

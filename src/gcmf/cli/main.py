@@ -16,7 +16,7 @@ from gcmf.errors import GcmfError
 class Commands(TyperGroup):
     """Shows an error that gcmf raises on purpose as a paragraph, and any other as the traceback it needs."""
 
-    def invoke(self, ctx: typer.Context) -> Any:  # noqa: ANN401 - whatever the command returns
+    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's context has several homes
         """Run the command."""
         try:
             return super().invoke(ctx)
@@ -45,7 +45,7 @@ def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it
 @app.callback(invoke_without_command=True)
 def main(
     ctx: typer.Context,
-    version: Annotated[  # noqa: ARG001, FBT002 - handled by its callback
+    version: Annotated[  # noqa: FBT002 - as Typer wants it
         bool,
         typer.Option("--version", help="Show the version and stop.", callback=_show_version, is_eager=True),
     ] = False,

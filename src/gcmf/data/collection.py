@@ -127,9 +127,7 @@ class Collection:
 
     def __init__(self, relations: Iterable[Relation], entities: Mapping[str, object] | None = None) -> None:
         given = _check_relations(relations)
-        declared = {
-            name: list(ids) if isinstance(ids, Iterator) else ids for name, ids in (entities or {}).items()
-        }
+        declared = {name: list(ids) if isinstance(ids, Iterator) else ids for name, ids in (entities or {}).items()}
         faults = list(_all_faults(given, declared))
         if faults:
             faults += [fault for relation in given for fault in duplicate_faults(relation)]
@@ -215,9 +213,7 @@ class Collection:
         lines = [f"<Collection: {head}>"]
         for own in self.relations.values():
             lines.append(f"  {own.schema}, {describe_cells(own.n_cells, own.shape)}")
-        lines.append(
-            "  entities: " + ", ".join(f"{name} {len(one):,}" for name, one in self.entities.items())
-        )
+        lines.append("  entities: " + ", ".join(f"{name} {len(one):,}" for name, one in self.entities.items()))
         return "\n".join(lines)
 
     def _assign(self, entities: dict[str, EntitySet], relations: list[BoundRelation]) -> None:

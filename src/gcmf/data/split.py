@@ -64,9 +64,7 @@ def folds(
         raise OptionError(msg)
     chosen = _chosen(data, by=by, relations=relations)
     units = {name: _units(data.relations[name].cells, by) for name in chosen}
-    faults = [
-        _too_few(name, by, count, f"n_folds={n_folds}") for name, count in units.items() if count < n_folds
-    ]
+    faults = [_too_few(name, by, count, f"n_folds={n_folds}") for name, count in units.items() if count < n_folds]
     if faults:
         raise DataError(faults)
     rng = np.random.default_rng(random_state)
@@ -91,8 +89,7 @@ def _fold(
     data: Collection, by: str, labels: dict[str, npt.NDArray[np.uint16]], fold: int
 ) -> tuple[Collection, Collection]:
     numbers = {
-        name: _numbers(data.relations[name].cells, by, np.flatnonzero(own == fold))
-        for name, own in labels.items()
+        name: _numbers(data.relations[name].cells, by, np.flatnonzero(own == fold)) for name, own in labels.items()
     }
     return _parts(data, numbers)
 

@@ -127,9 +127,7 @@ def id_faults(index: pd.Index[Any], what: str) -> list[str]:
     faults: list[str] = []
     null = np.flatnonzero(index.isna())
     if len(null):
-        faults.append(
-            f"{what}: a null id at position {null[0]}{and_more(len(null) - 1)}; give every entity an id."
-        )
+        faults.append(f"{what}: a null id at position {null[0]}{and_more(len(null) - 1)}; give every entity an id.")
     if not index.is_unique:
         again = index[index.duplicated() & np.logical_not(index.isna())].unique()
         if len(again):

@@ -13,9 +13,7 @@ from gcmf.datasets.folder import find_files
 if TYPE_CHECKING:
     from pathlib import Path
 
-_SOURCE = (
-    "Get the set from https://grouplens.org/datasets/hetrec-2011/ and name the folder it is unpacked in."
-)
+_SOURCE = "Get the set from https://grouplens.org/datasets/hetrec-2011/ and name the folder it is unpacked in."
 
 
 def load_lastfm(folder: str | Path) -> Collection:

@@ -78,8 +78,7 @@ def load_movielens_100k(folder: str | Path, *, split: str = "u1") -> tuple[Colle
     names = ("u.user", "u.item", "u.genre", f"{split}.base", f"{split}.test")
     users_path, items_path, genres_path, *rating_paths = find_files(folder, names, source=_SOURCE)
     train, test = (
-        pd.read_csv(path, sep="\t", header=None, usecols=[0, 1, 2], dtype=np.int64).to_numpy()
-        for path in rating_paths
+        pd.read_csv(path, sep="\t", header=None, usecols=[0, 1, 2], dtype=np.int64).to_numpy() for path in rating_paths
     )
     users = pd.read_csv(users_path, sep="|", header=None, usecols=range(4), index_col=0)
     users.columns = pd.Index(["age", "gender", "occupation"])
@@ -89,9 +88,7 @@ def load_movielens_100k(folder: str | Path, *, split: str = "u1") -> tuple[Colle
     return _parts(train, test, users, genres)
 
 
-def _parts(
-    train: Ratings, test: Ratings, users: pd.DataFrame, genres: pd.DataFrame
-) -> tuple[Collection, Collection]:
+def _parts(train: Ratings, test: Ratings, users: pd.DataFrame, genres: pd.DataFrame) -> tuple[Collection, Collection]:
     """Build both parts over the same ids."""
     known = genres[genres.any(axis=1)]
     ids = {"user": users.index, "movie": np.union1d(genres.index, np.concatenate([train, test])[:, 1])}

@@ -147,18 +147,14 @@ def simulate_cycle(  # noqa: PLR0913 - the experiment of the paper has this many
     names = tuple(f"A{m + 1}" for m in range(n_relations))
     after = names[1:] + names[:1]
     relations = tuple(
-        RelationSchema(f"X{m + 1}", *ends, likelihood)
-        for m, ends in enumerate(zip(names, after, strict=True))
+        RelationSchema(f"X{m + 1}", *ends, likelihood) for m, ends in enumerate(zip(names, after, strict=True))
     )
     owners = np.repeat(np.arange(n_relations), private)
     pattern = {
-        name: [*[True] * shared, *np.isin(owners, (e, (e - 1) % n_relations)).tolist()]
-        for e, name in enumerate(names)
+        name: [*[True] * shared, *np.isin(owners, (e, (e - 1) % n_relations)).tolist()] for e, name in enumerate(names)
     }
     drawn = {name: int(rng.integers(sizes[0], sizes[1], endpoint=True)) for name in names}
-    return simulate(
-        Schema(names, relations), drawn, pattern=pattern, noise=noise, missing=missing, random_state=rng
-    )
+    return simulate(Schema(names, relations), drawn, pattern=pattern, noise=noise, missing=missing, random_state=rng)
 
 
 def _draw(rng: np.random.Generator, likelihood: str, theta: Floats, noise: float) -> Floats:
@@ -169,9 +165,7 @@ def _draw(rng: np.random.Generator, likelihood: str, theta: Floats, noise: float
     return rng.poisson(softplus(theta)).astype(np.float64)
 
 
-def _check(
-    schema: Schema, sizes: Mapping[str, int], pattern: Mapping[str, Sequence[bool]], missing: float
-) -> None:
+def _check(schema: Schema, sizes: Mapping[str, int], pattern: Mapping[str, Sequence[bool]], missing: float) -> None:
     for option, given in (("sizes", sizes), ("pattern", pattern)):
         if set(given) != set(schema.entities):
             msg = f"{option}= names {sorted(given)}, but the entity sets are {sorted(schema.entities)}."

@@ -20,18 +20,18 @@ _CURVATURE_PER_COUNT = 0.1670957
 
 
 @njit(**_JIT)
-def _sigmoid(t, one):  # noqa: ANN001, ANN202 - compiled code: Numba infers the types
+def _sigmoid(t, one):
     e = math.exp(-abs(t))
     return (one if t >= 0 else e) / (one + e)
 
 
 @njit(**_JIT)
-def _softplus(t):  # noqa: ANN001, ANN202
+def _softplus(t):
     return max(t, t * 0) + math.log1p(math.exp(-abs(t)))
 
 
 @njit(**_JIT)
-def _twice_jaakkola(t, one):  # noqa: ANN001, ANN202
+def _twice_jaakkola(t, one):
     """2 L(t) = tanh(t/2)/(2t)."""
     if t < one / 1000:
         return one / 4 - t * t / 48
@@ -40,19 +40,19 @@ def _twice_jaakkola(t, one):  # noqa: ANN001, ANN202
 
 
 @njit(**_JIT)
-def _log_two_cosh(t):  # noqa: ANN001, ANN202
+def _log_two_cosh(t):
     return t / 2 + math.log1p(math.exp(-t))
 
 
 @njit(**_JIT)
-def _slope(x, t):  # noqa: ANN001, ANN202
+def _slope(x, t):
     """f′(θ) = σ(θ) (1 − x/softplus(θ)) of a Poisson cell, in float64."""
     s = _sigmoid(t, 1.0)
     return s - x * (s / _softplus(t) if t > -30.0 else 1.0)
 
 
 @njit(**_JIT)
-def _expected_slopes(x, m, v):  # noqa: ANN001, ANN202
+def _expected_slopes(x, m, v):
     """E f′(θ) and 2 ∂E f/∂v for θ ~ N(m, v), by Gauss-Hermite quadrature; both of the same quadrature sum."""
     if v < 1e-10:
         s = _sigmoid(m, 1.0)
@@ -67,14 +67,14 @@ def _expected_slopes(x, m, v):  # noqa: ANN001, ANN202
 
 
 @njit(**_JIT)
-def quadratic(code, x, m, v, weight, one):  # noqa: ANN001, ANN202, PLR0913
+def quadratic(code, x, m, v, weight, one):
     """(w, wz) of one cell; `one` carries the working precision."""
     if code == 2:
         return _twice_jaakkola(math.sqrt(m * m + v), one), x - one / 2
     if code == 1:
         return weight, weight * m - _sigmoid(m, one) + x
     if code == 6:
-        slope, curvature = _expected_slopes(float(x), float(m), float(v))
+        slope, curvature = _expected_slopes(np.float64(x), np.float64(m), np.float64(v))
         return one * curvature, one * (curvature * m - slope)
     g = one
     if m > -30:
@@ -87,7 +87,7 @@ def quadratic(code, x, m, v, weight, one):  # noqa: ANN001, ANN202, PLR0913
 
 
 @njit(**_JIT)
-def lower_bound(code, x, m, v, weight):  # noqa: ANN001, ANN202
+def lower_bound(code, x, m, v, weight):
     """Bounded expected log-likelihood of one cell, without terms that depend on x alone; in float64."""
     if code == 2:
         return (x - 0.5) * m - _log_two_cosh(math.sqrt(m * m + v))

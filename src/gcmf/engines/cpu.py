@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.engines.row_kernels import LANES, Cells, Packed, Terms, measure_rows, sweep_rows, weigh_rows
+from gcmf.engines.row_kernels import Cells, Packed, Terms, measure_rows, sweep_rows, weigh_rows
+from gcmf.engines.simd import LANES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,13 +78,9 @@ class CpuEngine:
         gain, energy = np.zeros((self._problem.n_relations, K)), np.zeros((self._problem.n_relations, K))
         for e, blocks, rows in self._row_sides():
             packed, terms, cells = self._pack(e, np.arange(K)), self._terms(blocks, rows, hyper), self._cells[e]
-            parts: dict[int, tuple[Floats, Floats]] = {}
-
-            def work(lo: int, hi: int, out=parts, args=(cells, terms, packed)) -> None:
-                out[lo] = tuple(np.zeros((len(args[1].kind), args[2].mean.shape[1])) for _ in range(2))
-                weigh_rows(lo, hi, *args, *out[lo])
-
-            self._run(e, work)
+            shape = (2, len(blocks), packed.mean.shape[1])
+            parts = {lo: np.zeros(shape) for lo in self._edges[e][:-1]}
+            self._run(e, partial(_weigh_range, cells=cells, terms=terms, packed=packed, parts=parts))
             for b, block in enumerate(blocks):
                 if rows[b]:
                     # In the order of the rows: the same bits for any number of threads.
@@ -155,6 +152,10 @@ class CpuEngine:
             if measured[b]:
                 result[block.relation] = totals[:, b].sum()
         return result
+
+
+def _weigh_range(lo: int, hi: int, *, cells: Cells, terms: Terms, packed: Packed, parts: dict[int, Floats]) -> None:
+    weigh_rows(lo, hi, cells, terms, packed, parts[lo][0], parts[lo][1])
 
 
 def _row_ranges(blocks: tuple[Block, ...], d: int) -> list[int]:

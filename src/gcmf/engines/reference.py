@@ -77,7 +77,7 @@ class ReferenceEngine:
         return total
 
     def _moments(self, e: int, i: int, block: Block, j: np.ndarray) -> tuple[Floats, Floats]:
-        """m = ū_i·ū_j + b̄_i + b̄_j + offset and v = Σ_k [ū²_ik ũ_jk + ũ_ik ū²_jk + ũ_ik ũ_jk] + b̃_i + b̃_j."""
+        """M = ū_i·ū_j + b̄_i + b̄_j + offset and v = Σ_k [ū²_ik ũ_jk + ũ_ik ū²_jk + ũ_ik ũ_jk] + b̃_i + b̃_j."""
         s = self._state
         u, u_var = _f8(s.mean[e][i]), _f8(s.var[e][i])
         p, p_var = _f8(s.mean[block.other][j]), _f8(s.var[block.other][j])
@@ -119,7 +119,7 @@ class ReferenceEngine:
         layers = [block.layer for block in blocks]
         n_u = len(on)
         if hyper.damping is None:
-            y = np.linalg.solve(A, h)
+            y = np.asarray(np.linalg.solve(A, h))
         else:
             # The paper's step: all of u at once, damped, then the biases given the new u.
             y = np.concatenate([_f8(s.mean[e][i, on]), [s.bias_mean[layer][i] for layer in layers]])
@@ -127,7 +127,7 @@ class ReferenceEngine:
             y[:n_u] -= hyper.damping * step[:n_u]
             y[n_u:] = (h[n_u:] - A[n_u:, :n_u] @ y[:n_u]) / np.diag(A)[n_u:]
         y = np.where(seen, y, 0.0)
-        var = np.where(seen & (not hyper.point), 1.0 / np.diag(A), 0.0)
+        var = np.asarray(np.where(seen & (not hyper.point), 1.0 / np.diag(A), 0.0))
         self._step_row(e, i, hyper, (y[:n_u], var[:n_u], y[n_u:], var[n_u:]))
 
     def _step_row(self, e: int, i: int, hyper: Hyper, new: Row) -> None:

@@ -18,7 +18,13 @@ from gcmf.engines.simd import LANES, TILE, add_row, add_tile, predictor, scale_r
 CHUNK = 128
 #: Halvings of a step before a row is left as it was.
 MAX_HALVINGS = 8
-_JIT = {"forceinline": True, "cache": True, "nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
+_JIT = {
+    "forceinline": True,
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
+}
 
 
 class Cells(NamedTuple):
@@ -102,7 +108,7 @@ class Chunk(NamedTuple):
 
 
 @njit(**_JIT)
-def _new_chunk(Kp, dtype):  # noqa: ANN001, ANN202 - compiled code: Numba infers the types
+def _new_chunk(Kp, dtype):
     return Chunk(
         np.empty(CHUNK, np.int64),
         np.empty(CHUNK, dtype),
@@ -117,14 +123,14 @@ def _new_chunk(Kp, dtype):  # noqa: ANN001, ANN202 - compiled code: Numba infers
 
 
 @njit(**_JIT)
-def _n_cells(cells, b, row):  # noqa: ANN001, ANN202
+def _n_cells(cells, b, row):
     if cells.filled[b]:
         return (cells.members_ptr[b + 1] - cells.members_ptr[b]) if cells.covered[b, row] else 0
     return cells.indptr[b, row + 1] - cells.indptr[b, row]
 
 
 @njit(**_JIT)
-def _load(cells, terms, b, row, start, n, chunk):  # noqa: ANN001, ANN202, PLR0913
+def _load(cells, terms, b, row, start, n, chunk):
     """Cells start..start+n of one row in one block: packed partner row, standardised value, observed or not."""
     idx, x, seen = chunk.idx, chunk.x, chunk.seen
     offset, coded, fill = terms.offset[b], cells.coded[b], terms.fill[b]
@@ -156,7 +162,7 @@ def _load(cells, terms, b, row, start, n, chunk):  # noqa: ANN001, ANN202, PLR09
 
 
 @njit(**_JIT)
-def _set_own(packed, row, chunk):  # noqa: ANN001, ANN202
+def _set_own(packed, row, chunk):
     for k in range(packed.mean.shape[1]):
         u, u_var = packed.mean[row, k], packed.var[row, k]
         chunk.own[0, k] = u
@@ -165,7 +171,7 @@ def _set_own(packed, row, chunk):  # noqa: ANN001, ANN202
 
 
 @njit(**_JIT)
-def _predict(packed, row, b, n, chunk):  # noqa: ANN001, ANN202
+def _predict(packed, row, b, n, chunk):
     """Mean m and variance v of θ for n loaded cells; `own` holds the row."""
     mine, mine_var = packed.bias[row, b], packed.bias_var[row, b]
     for c in range(n):
@@ -176,7 +182,7 @@ def _predict(packed, row, b, n, chunk):  # noqa: ANN001, ANN202
 
 
 @njit(**_JIT)
-def _refresh(terms, packed, row, b, n, chunk):  # noqa: ANN001, ANN202, PLR0913
+def _refresh(terms, packed, row, b, n, chunk):
     """Weight and weighted target of n loaded cells, with the bound touching at the present θ."""
     kind, one, Kp = terms.kind[b], chunk.x[0] * 0 + 1, chunk.sums.shape[1]
     weight = one * terms.weight[b]
@@ -191,7 +197,7 @@ def _refresh(terms, packed, row, b, n, chunk):  # noqa: ANN001, ANN202, PLR0913
 
 
 @njit(**_JIT)
-def _sum_chunk(packed, n, chunk):  # noqa: ANN001, ANN202
+def _sum_chunk(packed, n, chunk):
     """Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j over n refreshed cells."""
     Kp = chunk.sums.shape[1]
     chunk.sums[:] = 0
@@ -207,7 +213,7 @@ def _sum_chunk(packed, n, chunk):  # noqa: ANN001, ANN202
 
 
 @njit(**_JIT)
-def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):  # noqa: ANN001, ANN202, PLR0913
+def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):
     """Add one block's cells of one row to `total`, and its bias to the system A y = h; returns their number.
 
     Chunks are summed in the working precision, rows in float64.
@@ -239,7 +245,7 @@ def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):  # noqa:
 
 
 @njit(**_JIT)
-def _solve(A, h, n):  # noqa: ANN001, ANN202
+def _solve(A, h, n):
     """Solve A y = h in place of h by Cholesky; A is symmetric positive definite, its upper triangle is used."""
     for k in range(n):
         # A rounding error may eat a pivot of a nearly collinear pair: a tiny pivot keeps the solve finite.
@@ -262,7 +268,7 @@ def _solve(A, h, n):  # noqa: ANN001, ANN202
 
 
 @njit(**_JIT)
-def _newton(A, h, n_u, B, damping, u, b):  # noqa: ANN001, ANN202, PLR0913
+def _newton(A, h, n_u, B, damping, u, b):
     """The paper's step, into h: u − λ ũ g for all columns at once, then the biases given the new u."""
     for k in range(n_u):
         g = -h[k]
@@ -278,7 +284,7 @@ def _newton(A, h, n_u, B, damping, u, b):  # noqa: ANN001, ANN202, PLR0913
 
 
 @njit(**_JIT)
-def _write(A, h, row, n_u, packed, damping, point):  # noqa: ANN001, ANN202, PLR0913
+def _write(A, h, row, n_u, packed, damping, point):
     """Variances 1/diag(A), means from the system."""
     B = packed.bias.shape[1]
     for k in range(n_u):
@@ -299,7 +305,7 @@ def _write(A, h, row, n_u, packed, damping, point):  # noqa: ANN001, ANN202, PLR
 
 
 @njit(**_JIT)
-def _measure(cells, terms, packed, row, b, chunk):  # noqa: ANN001, ANN202, PLR0913
+def _measure(cells, terms, packed, row, b, chunk):
     """Sum of the cells' bounds of one row in one block, at its present parameters."""
     kind, weight = terms.kind[b], terms.weight[b]
     n_row, total = _n_cells(cells, b, row), 0.0
@@ -308,7 +314,8 @@ def _measure(cells, terms, packed, row, b, chunk):  # noqa: ANN001, ANN202, PLR0
         _load(cells, terms, b, row, start, n, chunk)
         _predict(packed, row, b, n, chunk)
         for c in range(n):
-            x, m, v = float(chunk.x[c]), float(chunk.m[c]), float(chunk.v[c])
+            # Numba's float() would keep float32.
+            x, m, v = np.float64(chunk.x[c]), np.float64(chunk.m[c]), np.float64(chunk.v[c])
             if kind == GAUSSIAN:
                 total += ((x - m) * (x - m) + v) * chunk.seen[c]
             elif chunk.seen[c] > 0:
@@ -317,24 +324,24 @@ def _measure(cells, terms, packed, row, b, chunk):  # noqa: ANN001, ANN202, PLR0
 
 
 @njit(**_JIT)
-def _row_value(cells, terms, packed, row, alpha, n_u, point, chunk):  # noqa: ANN001, ANN202, PLR0913
+def _row_value(cells, terms, packed, row, alpha, n_u, point, present, chunk):
     """The terms of the bound that depend on one row: its cells, its factors and its biases."""
     value = 0.0
     for k in range(n_u):
-        u, u_var = float(packed.mean[row, k]), float(packed.var[row, k])
+        u, u_var = np.float64(packed.mean[row, k]), np.float64(packed.var[row, k])
         value += -0.5 * alpha[k] * (u * u + u_var) + (0.0 if point else 0.5 * math.log(u_var))
     for b in range(terms.kind.shape[0]):
         part = _measure(cells, terms, packed, row, b, chunk)
         value += part if terms.kind[b] != GAUSSIAN else -0.5 * terms.weight[b] * part
-        away, b_var = packed.bias[row, b] - terms.bias_mean[b], float(packed.bias_var[row, b])
-        if terms.biased[b] and _n_cells(cells, b, row) > 0:
+        away, b_var = packed.bias[row, b] - terms.bias_mean[b], np.float64(packed.bias_var[row, b])
+        if terms.biased[b] and present[b]:
             value -= 0.5 * terms.bias_precision[b] * (away * away + b_var)
             value += 0.0 if point else 0.5 * math.log(b_var)
     return value
 
 
 @njit(**_JIT)
-def _guard(cells, terms, packed, row, alpha, n_u, point, before, saved, chunk):  # noqa: ANN001, ANN202, PLR0913
+def _guard(cells, terms, packed, row, alpha, n_u, point, present, before, saved, chunk):
     """Halve a row's step until its value does not fall; `saved` holds what the row was, `before` its value.
 
     Only cells without a quadratic bound need it: their exact expectation may be overshot.
@@ -342,7 +349,7 @@ def _guard(cells, terms, packed, row, alpha, n_u, point, before, saved, chunk): 
     Kp, B = packed.mean.shape[1], packed.bias.shape[1]
     slack = 1e-6 if packed.mean.itemsize == 4 else 1e-13
     for _ in range(MAX_HALVINGS):
-        after = _row_value(cells, terms, packed, row, alpha, n_u, point, chunk)
+        after = _row_value(cells, terms, packed, row, alpha, n_u, point, present, chunk)
         if after >= before - slack * abs(before):
             return
         for k in range(Kp):
@@ -360,13 +367,13 @@ def _guard(cells, terms, packed, row, alpha, n_u, point, before, saved, chunk): 
 
 
 @njit(**_JIT)
-def _halfway(new, old):  # noqa: ANN001, ANN202
+def _halfway(new, old):
     """Halve the step of a variance in its precision."""
     return 2 * new * old / (new + old) if new + old > 0 else new
 
 
 @njit(**_JIT)
-def _save(packed, row, saved):  # noqa: ANN001, ANN202
+def _save(packed, row, saved):
     for k in range(packed.mean.shape[1]):
         saved[0, k], saved[1, k] = packed.mean[row, k], packed.var[row, k]
     for b in range(packed.bias.shape[1]):
@@ -374,7 +381,7 @@ def _save(packed, row, saved):  # noqa: ANN001, ANN202
 
 
 @njit(**_JIT)
-def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals):  # noqa: ANN001, ANN201, PLR0913
+def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals):
     """Update rows lo..hi exactly, or by a damped Newton step where damping > 0; measure what they complete.
 
     alpha (n_u,) precisions of the active columns; totals (d, B) receives each row's share of the bound.
@@ -383,15 +390,15 @@ def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals)
     chunk = _new_chunk(packed.mean.shape[1], packed.mean.dtype)
     Kp = packed.mean.shape[1]
     A, h, total = np.zeros((n_u + B, n_u + B)), np.zeros(n_u + B), np.zeros((Kp + TILE, Kp))
+    present = np.zeros(B, np.bool_)
     guarded, saved, before = damping == 0.0 and (terms.kind == QUADRATURE).any(), np.zeros((4, max(Kp, B))), 0.0
     for row in range(lo, hi):
         A[:] = 0.0
         total[:] = 0.0
         _set_own(packed, row, chunk)
-        n_seen = 0.0
         for b in range(B):
-            n_seen += _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h)
-        if n_seen == 0.0:
+            present[b] = _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h) > 0
+        if not present.any():
             continue  # an entity without data: its zeros stand for "see the prior"
         for k in range(n_u):
             A[k, k] += alpha[k]
@@ -400,18 +407,18 @@ def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals)
                 A[k, j] += total[k, j]
         if guarded:
             _save(packed, row, saved)
-            before = _row_value(cells, terms, packed, row, alpha, n_u, point, chunk)
+            before = _row_value(cells, terms, packed, row, alpha, n_u, point, present, chunk)
         _write(A, h, row, n_u, packed, damping, point)
         _set_own(packed, row, chunk)
         if guarded:
-            _guard(cells, terms, packed, row, alpha, n_u, point, before, saved, chunk)
+            _guard(cells, terms, packed, row, alpha, n_u, point, present, before, saved, chunk)
         for b in range(B):
             if terms.measured[b]:
                 totals[row, b] = _measure(cells, terms, packed, row, b, chunk)
 
 
 @njit(**_JIT)
-def measure_rows(lo, hi, cells, terms, packed, totals):  # noqa: ANN001, ANN201, PLR0913
+def measure_rows(lo, hi, cells, terms, packed, totals):
     """Only the last step of `sweep_rows`: measure, move nothing."""
     chunk = _new_chunk(packed.mean.shape[1], packed.mean.dtype)
     for row in range(lo, hi):
@@ -422,7 +429,7 @@ def measure_rows(lo, hi, cells, terms, packed, totals):  # noqa: ANN001, ANN201,
 
 
 @njit(**_JIT)
-def weigh_rows(lo, hi, cells, terms, packed, gain, energy):  # noqa: ANN001, ANN201, PLR0913
+def weigh_rows(lo, hi, cells, terms, packed, gain, energy):
     """What each factor is worth to the cells of each row and measured block, added to gain and energy (B, Kp).
 
     With p = ū_ik ū_jk: gain = Σ [ p·wr + w p²/2 − w (variance of the factor's part of θ)/2 ], energy = Σ w p².

@@ -27,48 +27,48 @@ _REORDER = ("contract", "reassoc")
 class _Emitter:
     """Loads, stores and arithmetic on vectors of one element type, for one function being compiled."""
 
-    def __init__(self, context: Any, builder: Any, element: types.Float) -> None:  # noqa: ANN401 - Numba's own
+    def __init__(self, context: Any, builder: Any, element: types.Float) -> None:
         self.context, self.builder = context, builder
         self.scalar = context.get_data_type(element)
         self.vector = ir.VectorType(self.scalar, LANES)
         self.align = context.get_abi_sizeof(self.scalar)
         self.zero = ir.Constant(self.vector, [0.0] * LANES)
 
-    def array(self, kind: types.Array, value: Any) -> tuple[types.Array, Any]:  # noqa: ANN401
+    def array(self, kind: types.Array, value: Any) -> tuple[types.Array, Any]:
         return kind, self.context.make_array(kind)(self.context, self.builder, value)
 
-    def address(self, array: tuple[types.Array, Any], *index: Any) -> Any:  # noqa: ANN401
+    def address(self, array: tuple[types.Array, Any], *index: Any) -> Any:
         kind, struct = array
         return cgutils.get_item_pointer(self.context, self.builder, kind, struct, list(index), wraparound=False)
 
-    def item(self, array: tuple[types.Array, Any], *index: Any) -> Any:  # noqa: ANN401
+    def item(self, array: tuple[types.Array, Any], *index: Any) -> Any:
         return self.builder.load(self.address(array, *index))
 
-    def load(self, array: tuple[types.Array, Any], *index: Any) -> Any:  # noqa: ANN401
+    def load(self, array: tuple[types.Array, Any], *index: Any) -> Any:
         pointer = self.builder.bitcast(self.address(array, *index), self.vector.as_pointer())
         return self.builder.load(pointer, align=self.align)
 
-    def store(self, value: Any, array: tuple[types.Array, Any], *index: Any) -> None:  # noqa: ANN401
+    def store(self, value: Any, array: tuple[types.Array, Any], *index: Any) -> None:
         pointer = self.builder.bitcast(self.address(array, *index), self.vector.as_pointer())
         self.builder.store(value, pointer, align=self.align)
 
-    def plus(self, base: Any, offset: int) -> Any:  # noqa: ANN401
+    def plus(self, base: Any, offset: int) -> Any:
         return self.builder.add(base, ir.Constant(base.type, offset))
 
-    def spread(self, value: Any) -> Any:  # noqa: ANN401
+    def spread(self, value: Any) -> Any:
         """The same scalar in every lane."""
         undefined = ir.Constant(self.vector, ir.Undefined)
         one = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
         return self.builder.shuffle_vector(one, undefined, lanes)
 
-    def fma(self, a: Any, b: Any, total: Any) -> Any:  # noqa: ANN401
+    def fma(self, a: Any, b: Any, total: Any) -> Any:
         return self.builder.fadd(total, self.builder.fmul(a, b, flags=_FUSE), flags=_FUSE)
 
-    def add_into(self, place: Any, a: Any, b: Any) -> None:  # noqa: ANN401
+    def add_into(self, place: Any, a: Any, b: Any) -> None:
         self.builder.store(self.fma(a, b, self.builder.load(place)), place)
 
-    def total(self, value: Any) -> Any:  # noqa: ANN401
+    def total(self, value: Any) -> Any:
         """Sum of the lanes, in one fixed order."""
         while value.type.count > 1:
             half = value.type.count // 2
@@ -81,13 +81,13 @@ class _Emitter:
 
 def _make_add_tile(rows: int) -> Callable[..., None]:
     @intrinsic
-    def add_tile(typingctx, out, k, j, q, at, g, idx, n):  # noqa: ANN001, ANN202, PLR0913 - Numba's signature
+    def add_tile(typingctx, out, k, j, q, at, g, idx, n):
         """out[k+a, j:j+LANES] += Σ_c q[c, at+a] · g[idx[c], j:j+LANES] for every row a of the tile."""
         del typingctx, k, j, at, n
         word = types.intp
         signature = types.void(out, word, word, q, word, g, idx, word)
 
-        def codegen(context, builder, signature, args):  # noqa: ANN001, ANN202
+        def codegen(context, builder, signature, args):
             kinds, (out, k, j, q, at, g, idx, n) = signature.args, args
             emit = _Emitter(context, builder, kinds[5].dtype)
             out, q = emit.array(kinds[0], out), emit.array(kinds[3], q)
@@ -112,12 +112,12 @@ add_row = _make_add_tile(1)
 
 
 @intrinsic
-def scale_row(typingctx, out, c, g, j, w, width):  # noqa: ANN001, ANN201, PLR0913
+def scale_row(typingctx, out, c, g, j, w, width):
     """out[c, :width] = w · g[j, :width]."""
     del typingctx, c, j, width
     signature = types.void(out, types.intp, g, types.intp, w, types.intp)
 
-    def codegen(context, builder, signature, args):  # noqa: ANN001, ANN202
+    def codegen(context, builder, signature, args):
         kinds, (out, c, g, j, w, width) = signature.args, args
         emit = _Emitter(context, builder, kinds[2].dtype)
         out, g, spread = emit.array(kinds[0], out), emit.array(kinds[2], g), emit.spread(w)
@@ -129,13 +129,13 @@ def scale_row(typingctx, out, c, g, j, w, width):  # noqa: ANN001, ANN201, PLR09
 
 
 @intrinsic
-def predictor(typingctx, own, g, g_var, j):  # noqa: ANN001, ANN201
+def predictor(typingctx, own, g, g_var, j):
     """(Σ u p, Σ [(u² + ũ) p̃ + ũ p²]) with own = (u, u² + ũ, ũ) as rows, p = g[j], p̃ = g_var[j]."""
     del typingctx, j
     element = g.dtype
     signature = types.UniTuple(element, 2)(own, g, g_var, types.intp)
 
-    def codegen(context, builder, signature, args):  # noqa: ANN001, ANN202
+    def codegen(context, builder, signature, args):
         kinds, (own, g, g_var, j) = signature.args, args
         emit = _Emitter(context, builder, kinds[1].dtype)
         own, g, g_var = emit.array(kinds[0], own), emit.array(kinds[1], g), emit.array(kinds[2], g_var)
@@ -153,7 +153,7 @@ def predictor(typingctx, own, g, g_var, j):  # noqa: ANN001, ANN201
     return signature, codegen
 
 
-def _lanes(builder: Any, width: Any) -> Any:  # noqa: ANN401
+def _lanes(builder: Any, width: Any) -> Any:
     """Loop k = 0, LANES, 2·LANES, … below width."""
     zero, step = ir.Constant(width.type, 0), ir.Constant(width.type, LANES)
     return _first(cgutils.for_range_slice(builder, zero, width, step, intp=width.type))
@@ -162,11 +162,11 @@ def _lanes(builder: Any, width: Any) -> Any:  # noqa: ANN401
 class _first:  # noqa: N801 - a context manager
     """The first value of a context manager that yields a pair."""
 
-    def __init__(self, inner: Any) -> None:  # noqa: ANN401
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
 
-    def __enter__(self) -> Any:  # noqa: ANN401
+    def __enter__(self) -> Any:
         return self._inner.__enter__()[0]
 
-    def __exit__(self, *exc: object) -> Any:  # noqa: ANN401
+    def __exit__(self, *exc: object) -> Any:
         return self._inner.__exit__(*exc)

@@ -16,7 +16,7 @@ from gcmf.errors import ConvergenceWarning, OptionError, UnknownIdError, did_you
 from gcmf.estimators.progress import watch
 from gcmf.fit import Status, fit
 from gcmf.model.fitted import Fitted, summarize
-from gcmf.model.predict import Prediction, predict_grid, predict_pairs, score_cells
+from gcmf.model.predict import predict_grid, predict_pairs, score_cells
 from gcmf.model.structure import roles
 from gcmf.options import BiasSides, FitOptions, Inference, Priors, Sharing, Solver
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Unknown = Literal["error", "prior"]
 
 
-class GCMF(BaseEstimator):  # type: ignore[misc] - scikit-learn has no types
+class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Group-sparse collective matrix factorization.
 
     Every cell of every relation is modelled by θ = u_row · u_col + b_row + b_col, with one vector u per entity,
@@ -276,7 +276,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc] - scikit-learn has no types
         save(self, path)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        head = super().__repr__(N_CHAR_MAX)
+        head = str(super().__repr__(N_CHAR_MAX))
         if not hasattr(self, "_fitted"):
             return head
         f = self._fitted
@@ -329,7 +329,9 @@ def _listed(ids: Any) -> Any:  # noqa: ANN401
 
 def _pair(i: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     if len(i) != len(j) and 1 not in (len(i), len(j)):
-        msg = f"rows and cols are paired, but there are {len(i)} rows and {len(j)} columns. Use grid=True for all pairs."
+        msg = (
+            f"rows and cols are paired, but there are {len(i)} rows and {len(j)} columns. Use grid=True for all pairs."
+        )
         raise OptionError(msg)
     pair = np.broadcast_arrays(i, j)
     return pair[0], pair[1]

@@ -32,9 +32,9 @@ MAX_ITER, TOL = 300, 1e-4
 
 GROUP, COMMON, ALONE = "gCMF", "CMF", "alone"
 METHODS = {
-    GROUP: "gCMF: each factor lives where the data want it",
-    COMMON: "CMF: every factor is shared by all",
-    ALONE: "each matrix factorized alone",
+    GROUP: "gCMF: shared and private factors",
+    COMMON: "CMF: every factor is shared",
+    ALONE: "alone: one matrix at a time",
 }
 HALVES, PIXELS = "unseen right halves", "random pixels"
 
@@ -62,12 +62,10 @@ def run_demo(*, seed: int = 0, report: Report = lambda name, info: None) -> Demo
     rest, halves = whole.split(HIDDEN_HALVES, "row", relations=["right"], random_state=rng)
     train, pixels = rest.split(HIDDEN_PIXELS, relations=["left", "right"], random_state=rng)
     models = {
-        GROUP: _fit(train, GROUP, report, seed=seed),
-        COMMON: _fit(train, COMMON, report, seed=seed, sharing="common"),
+        GROUP: _fit(train, GROUP, report, random_state=seed),
+        COMMON: _fit(train, COMMON, report, random_state=seed, sharing="common"),
     }
-    singles = {
-        name: _fit(_only(train, name), f"{name} alone", report, seed=seed) for name in ("left", "right")
-    }
+    singles = {name: _fit(_only(train, name), name, report, random_state=seed) for name in ("left", "right")}
     answers: dict[str, Mapping[str, GCMF]] = {
         **{name: dict.fromkeys(singles, model) for name, model in models.items()},
         ALONE: singles,
@@ -76,7 +74,7 @@ def run_demo(*, seed: int = 0, report: Report = lambda name, info: None) -> Demo
         name: {HALVES: _rmse(by_relation, halves), PIXELS: _rmse(by_relation, pixels)}
         for name, by_relation in answers.items()
     }
-    fits = {name: model for name, model in {**models, **singles}.items()}
+    fits = {**models, **singles}
     return Demo(
         whole=whole,
         train=train,
@@ -94,13 +92,13 @@ def findings(demo: Demo) -> list[str]:
     """Say in words what the errors show, whichever way they fall."""
     halves, pixels = demo.errors[HALVES], demo.errors[PIXELS]
     return [
-        f"An image whose right half nobody has seen: gCMF predicts it from the left half, with an error "
-        f"{_against(halves[GROUP], halves[ALONE])} that of factorizing the right halves alone, which can only "
-        "give every such image the average one.",
+        "Right halves that nobody has seen, predicted from the left ones: gCMF's error is "
+        f"{_against(halves[GROUP], halves[ALONE])} that of the right halves alone, from which every such "
+        "image can only be given the average.",
         f"Single hidden pixels: {_against(pixels[GROUP], pixels[ALONE])} the error of each half alone.",
-        f"Against plain CMF, which shares every factor: {_against(halves[GROUP], halves[COMMON])} its error on "
-        f"the halves, {_against(pixels[GROUP], pixels[COMMON])} on the pixels. What gCMF adds is the structure: "
-        "which factors are shared, and which are private to one relation.",
+        f"Plain CMF, which shares every factor: gCMF's error is {_against(halves[GROUP], halves[COMMON])} "
+        f"its error on the halves, and {_against(pixels[GROUP], pixels[COMMON])} it on the pixels. What gCMF "
+        "adds is the structure: it tells shared factors from those that are private to one relation.",
     ]
 
 
@@ -111,10 +109,10 @@ def _against(error: float, other: float) -> str:
     return f"{abs(change):.0%} {'below' if change < 0 else 'above'}"
 
 
-def _fit(data: Collection, name: str, report: Report, **options: Any) -> GCMF:  # noqa: ANN401 - options of GCMF
+def _fit(data: Collection, name: str, report: Report, **options: Any) -> GCMF:  # noqa: ANN401 - of GCMF
     report(name, None)
-    model = GCMF(N_FACTORS, sharing=options.get("sharing", "group"), max_iter=MAX_ITER, tol=TOL, progress=False,
-                 random_state=options["seed"], callbacks=[lambda info: report(name, info)])  # fmt: skip
+    model = GCMF(N_FACTORS, max_iter=MAX_ITER, tol=TOL, progress=False, **options)
+    model.set_params(callbacks=[lambda info: report(name, info)])
     with warnings.catch_warnings():
         # A demonstration may stop a little early; the number of sweeps is shown.
         warnings.simplefilter("ignore", ConvergenceWarning)

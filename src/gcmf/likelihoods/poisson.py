@@ -41,7 +41,9 @@ def _expected_slopes(x: Floats, m: Floats, v: Floats) -> tuple[Floats, Floats]:
     slope = sigmoid(theta) - x[..., None] * rate_slope(theta)
     s, g = sigmoid(m), rate_slope(m)
     first = np.where(small, s - x * g, slope @ _FEW_WEIGHTS)
-    second = np.where(small, s * (1.0 - s) + x * g * (g - (1.0 - s)), slope @ (_FEW_WEIGHTS * _FEW_NODES) / spread[..., 0])
+    second = np.where(
+        small, s * (1.0 - s) + x * g * (g - (1.0 - s)), slope @ (_FEW_WEIGHTS * _FEW_NODES) / spread[..., 0]
+    )
     return first, np.maximum(second, 1e-12)
 
 
@@ -134,8 +136,8 @@ class Poisson:
         del noise
         theta = self._at_nodes(m, v)
         at_nodes = x[..., None] * log_rate(theta) - softplus(theta)
-        return np.asarray(logsumexp(at_nodes, axis=-1, b=_NODE_WEIGHTS)) - np.asarray(gammaln(x + 1.0))
+        return np.asarray(logsumexp(at_nodes, axis=-1, b=_NODE_WEIGHTS) - gammaln(x + 1.0))
 
     def deviance(self, x: Floats, theta: Floats) -> Floats:
         """2 (s − x log s) less its smallest value over s, as usual for counts."""
-        return 2.0 * (softplus(theta) - x * log_rate(theta) - x + xlogy(x, x))
+        return np.asarray(2.0 * (softplus(theta) - x * log_rate(theta) - x + xlogy(x, x)))

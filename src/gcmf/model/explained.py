@@ -59,4 +59,3 @@ def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tup
     if low == high:
         return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
     return 1.0 - base / plain, (base - alone) / plain, 1.0 - whole / plain
-

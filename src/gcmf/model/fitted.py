@@ -61,7 +61,7 @@ class Fitted:
     @property
     def n_factors(self) -> int:
         """Factors that live somewhere."""
-        return self.on.shape[1]
+        return int(self.on.shape[1])
 
     @property
     def factor_names(self) -> list[str]:
@@ -120,7 +120,7 @@ def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np
 
 
 def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
-    """b ~ N(⟨μ⟩, σ² + Var μ) for an entity without data; zero where the layer has no biases."""
+    """B ~ N(⟨μ⟩, σ² + Var μ) for an entity without data; zero where the layer has no biases."""
     biased = np.array(spec.biased)
     var = posterior.bias.scale + posterior.bias.var
     return np.stack([np.where(biased, posterior.bias.mean, 0.0), np.where(biased & (not spec.point), var, 0.0)])
@@ -136,4 +136,4 @@ def _noise(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
 def _activity(posterior: Posterior) -> NDArray[np.float64]:
     squares = np.stack([(m.astype(np.float64) ** 2).sum(axis=0) for m in posterior.state.mean])
     total = posterior.second_moment()
-    return np.divide(squares, total, out=np.zeros_like(total), where=posterior.on & (total > 0))
+    return np.asarray(np.divide(squares, total, out=np.zeros_like(total), where=posterior.on & (total > 0)))

@@ -38,7 +38,7 @@ def rescale(spec: Spec, posterior: Posterior) -> Posterior:
     if single_table(spec):
         a, b = spec.ends[0]
         square = np.sqrt(S[b] * d[a] / (S[a] * d[b]))
-    elif spec.priors.vague and not spec.point and all(spec.unit_variance[r] for r, _ in spec.ends):
+    elif spec.priors.vague and not spec.point and spec.unit_variance[spec.ends[0][0]] and _one_row_set(spec):
         a = spec.ends[0][0]
         square = d[a] / S[a]
     else:
@@ -48,6 +48,11 @@ def rescale(spec: Spec, posterior: Posterior) -> Posterior:
         posterior.state.mean[e] *= np.sqrt(factor)
         posterior.state.var[e] *= factor
     return update_alpha(spec, posterior)
+
+
+def _one_row_set(spec: Spec) -> bool:
+    """Whether all relations share their rows, as views share their samples."""
+    return len({r for r, _ in spec.ends}) == 1
 
 
 def principal_axes(spec: Spec, posterior: Posterior) -> Posterior:

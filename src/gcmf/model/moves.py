@@ -133,7 +133,8 @@ def _best_turn(
         c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
         one = c * c * a + 2 * c * s * x + s * s * b
         other = s * s * a - 2 * c * s * x + c * c * b
-        return np.einsum("e,aep->ap", half, np.log(np.maximum(one, 1e-300)) + np.log(np.maximum(other, 1e-300)))
+        logs = np.log(np.maximum(one, 1e-300)) + np.log(np.maximum(other, 1e-300))
+        return np.asarray(np.einsum("e,aep->ap", half, logs))
 
     angle, width = np.repeat(_ANGLES[:, None], len(k), axis=1), _ANGLES[1] - _ANGLES[0]
     for _ in range(3):

@@ -63,8 +63,8 @@ class Posterior:
         """Independent arrays with the same values."""
         return replace(self, state=self.state.copy(), on=self.on.copy())
 
-    def keep(self, columns: NDArray[np.bool_]) -> Posterior:
-        """Drop the other factors from every array."""
+    def keep(self, columns: NDArray[np.intp]) -> Posterior:
+        """Only these factors, in this order."""
         s = self.state
         state = State([np.ascontiguousarray(a[:, columns]) for a in s.mean],
                       [np.ascontiguousarray(a[:, columns]) for a in s.var], s.bias_mean, s.bias_var)  # fmt: skip
@@ -92,4 +92,4 @@ def hyper_of(spec: Spec, posterior: Posterior, damping: float | None) -> Hyper:
 
 def _square_sum(a: NDArray[np.floating]) -> Floats:
     wide = a.astype(np.float64)
-    return np.einsum("ik,ik->k", wide, wide)
+    return np.asarray(np.einsum("ik,ik->k", wide, wide))

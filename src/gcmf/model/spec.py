@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.data.cells import HOLE
 from gcmf.engines.base import Block, Problem
 from gcmf.errors import DataError, OptionError
 from gcmf.likelihoods import Gaussian, Likelihood, resolve
@@ -14,6 +15,7 @@ from gcmf.likelihoods import Gaussian, Likelihood, resolve
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
     from gcmf.data.schema import Schema
     from gcmf.options import FitOptions, Priors
@@ -114,12 +116,10 @@ class _Summary:
     constant: float
 
 
-def _summary(cells: object, likelihood: Likelihood) -> _Summary:
-    """Moments of a relation's cells, in one pass that never lists a filled relation."""
-    n, total, largest, constant = 0, 0.0, 0.0, 0.0
-    side = cells.rows  # type: ignore[attr-defined]
-    x = _listed(side)
-    n, total, largest = cells.n_cells, float(x.sum()), float(x.max(initial=0.0))  # type: ignore[attr-defined]
+def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
+    """Moments of a relation's cells; unlisted cells of a filled relation are counted, not listed."""
+    x = _listed(cells.rows.value)
+    n, total, largest = cells.n_cells, float(x.sum()), float(x.max(initial=0.0))
     constant = float(likelihood.constant(x).sum())
     if not isinstance(likelihood, Gaussian):
         return _Summary(total / n, 0.0, 1.0, largest, constant)
@@ -133,12 +133,11 @@ def _summary(cells: object, likelihood: Likelihood) -> _Summary:
     return _Summary(0.0, float(center), scale if scale > 0 else 1.0, largest, 0.0)
 
 
-def _listed(side: object) -> NDArray[np.float64]:
-    value = side.value  # type: ignore[attr-defined]
+def _listed(value: NDArray[Any]) -> NDArray[np.float64]:
+    """The listed values that are no holes."""
     if value.dtype == np.uint8:
-        return value[value != 255].astype(np.float64)
-    value = value.astype(np.float64)
-    return value[~np.isnan(value)]
+        return np.asarray(value[value != HOLE], dtype=np.float64)
+    return np.asarray(value[~np.isnan(value)], dtype=np.float64)
 
 
 def _bias_layers(names: tuple[str, ...], options: FitOptions) -> tuple[bool, ...]:

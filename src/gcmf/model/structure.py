@@ -91,7 +91,10 @@ class _Search(NamedTuple):
         if self.spec.common:
             found = [self._change(k, np.zeros_like(column), None)]
         else:
-            found = [self._shrink(k), *(self._change(k, column, m) for m in np.flatnonzero(self._reach(column)))]
+            found = [
+                self._shrink(k),
+                *(self._change(k, column, m) for m in np.flatnonzero(self._reach(column)).tolist()),
+            ]
         smallest = min(found)
         return [smallest] if smallest.loss < 0 else []
 

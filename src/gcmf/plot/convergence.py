@@ -39,7 +39,5 @@ def convergence(model: GCMF) -> Figure:
             ax.set_xlabel("sweep")
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
             ax.grid(axis="y", color=FAINT)
-        figure.text(
-            0.995, 0.005, str(model.status_).split(":")[0], ha="right", va="bottom", color=MUTED, fontsize=8
-        )
+        figure.text(0.995, 0.005, str(model.status_).split(":")[0], ha="right", va="bottom", color=MUTED, fontsize=8)
     return figure

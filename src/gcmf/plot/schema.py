@@ -114,9 +114,7 @@ def _hops(schema: Schema) -> Floats:
 def _facts(of: Collection | GCMF) -> _Facts:
     if isinstance(of, Collection):
         sizes = {name: entity.size for name, entity in of.entities.items()}
-        notes = {
-            r.name: f"{r.likelihood}\n{of.relations[r.name].n_cells:,} cells" for r in of.schema.relations
-        }
+        notes = {r.name: f"{r.likelihood}\n{of.relations[r.name].n_cells:,} cells" for r in of.schema.relations}
         return _Facts(of.schema, sizes, notes)
     fitted = of.fitted_
     sizes = {name: len(vocabulary) for name, vocabulary in fitted.vocabularies.items()}

@@ -30,9 +30,7 @@ _KEY = "gcmf"
 def check_target(path: Path) -> None:
     """Refuse a path that cannot be written to."""
     if path.is_dir():
-        msg = (
-            f"Cannot write the model to {path}: it is a folder. Name a file in it, such as {path / 'm.gcmf'}."
-        )
+        msg = f"Cannot write the model to {path}: it is a folder. Name a file in it, such as {path / 'm.gcmf'}."
         raise StorageError(msg)
     folder = path.absolute().parent
     if not folder.is_dir():
@@ -92,9 +90,7 @@ def _head(path: Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
         head: dict[str, Any] = json.loads((metadata or {})[_KEY])
         version = int(head["format_version"])
     except (KeyError, ValueError, TypeError):
-        msg = (
-            f"{path} is a safetensors file, but no gcmf model. A model file is what model.save(path) writes."
-        )
+        msg = f"{path} is a safetensors file, but no gcmf model. A model file is what model.save(path) writes."
         raise StorageError(msg) from None
     if version > FORMAT_VERSION:
         msg = (

@@ -143,9 +143,7 @@ def _read_fitted(document: Mapping[str, Any]) -> Fitted:
         tuple(entity["name"] for entity in document["entities"]),
         tuple(RelationSchema(r["name"], r["rows"], r["cols"], r["likelihood"]["name"]) for r in relations),
     )
-    arrays: dict[str, Any] = {
-        name: tuple(a) if isinstance(a, list) else a for name, a in document["fitted"].items()
-    }
+    arrays: dict[str, Any] = {name: tuple(a) if isinstance(a, list) else a for name, a in document["fitted"].items()}
     return Fitted(
         schema=schema,
         vocabularies={entity["name"]: _read_vocabulary(entity) for entity in document["entities"]},

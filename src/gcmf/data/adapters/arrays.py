@@ -19,9 +19,7 @@ def read_array(data: npt.NDArray[Any], request: Request) -> Block:
     check_two_dimensional(data, request)
     x = as_numbers(data, what=f"relation {request.name!r}: the values")
     observed = ~np.isnan(x) if x.dtype.kind == "f" else np.ones(x.shape, dtype=np.bool_)
-    return dense_block(
-        x, observed, row_ids=Vocabulary.positions(x.shape[0]), col_ids=Vocabulary.positions(x.shape[1])
-    )
+    return dense_block(x, observed, row_ids=Vocabulary.positions(x.shape[0]), col_ids=Vocabulary.positions(x.shape[1]))
 
 
 def read_masked(data: np.ma.MaskedArray[Any, Any], request: Request) -> Block:

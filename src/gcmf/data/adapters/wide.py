@@ -62,9 +62,7 @@ def _stack(columns: list[Column], *, height: int, request: Request) -> npt.NDArr
     out = np.full((height, len(columns)), np.nan)
     for k, column in enumerate(columns):
         try:
-            out[:, k] = number_values(
-                column, what=f"relation {request.name!r}: the values in column {column.name!r}"
-            )
+            out[:, k] = number_values(column, what=f"relation {request.name!r}: the values in column {column.name!r}")
         except DataError as error:
             faults.extend(error.faults)
     if len(faults) > 5:
@@ -98,12 +96,7 @@ def _first_holds_ids(column: Column, request: Request) -> bool:
         return True
     if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
         return True
-    if (
-        column.dtype.is_integer()
-        and len(column) > 1
-        and not column.is_null().any()
-        and column.is_unique().all()
-    ):
+    if column.dtype.is_integer() and len(column) > 1 and not column.is_null().any() and column.is_unique().all():
         msg = (
             f"relation {request.name!r}: the first column, {column.name!r}, holds distinct integers, which"
             f" may be row ids or cells. If they are ids, rename it to {request.rows!r}; if they are cells,"
