@@ -51,7 +51,7 @@ def test_names_come_when_they_are_used(name):
 def test_a_second_process_does_not_compile_again(tmp_path):
     first, second = (run(FIT, NUMBA_CACHE_DIR=str(tmp_path)) for _ in range(2))
     assert first[0][1] > 0, "the first process compiles"
-    for hits, misses in second:
+    for _hits, misses in second:
         assert misses == 0
     assert sum(hits for hits, _ in second) > 0
     assert second[0][0] > 0

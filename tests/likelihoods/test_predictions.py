@@ -23,7 +23,7 @@ def draws(kind, seed=0, n=400_000):
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "tolerance"), [(Gaussian(), 0.01), (Bernoulli(), 0.015), (Poisson(), 0.02)], ids=lambda a: str(a)
+    ("likelihood", "tolerance"), [(Gaussian(), 0.01), (Bernoulli(), 0.015), (Poisson(), 0.02)], ids=str
 )
 def test_moments_match_simulation(likelihood, tolerance):
     x = draws(likelihood.name)

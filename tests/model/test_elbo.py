@@ -106,7 +106,7 @@ def _add_cells(spec, problem, posterior, place, factors, biases, rng, total):
         if len(j) == 0:
             continue
         theta = np.einsum("nk,njk->nj", factors[e][:, i], factors[block.other][:, j])
-        theta += biases[block.layer][:, i, None] + biases[block.other_layer][:, j]
+        theta += biases[block.layer][:, i, None] + biases[block.other_layer][:, j] + block.offset
         if tau is not None:
             total += log_normal(x, theta, 1 / tau[:, None]).sum(axis=1)
             continue
@@ -117,10 +117,7 @@ def _add_cells(spec, problem, posterior, place, factors, biases, rng, total):
 def left_out(spec, posterior):
     """What `elbo` leaves out (the level of each pair that is on) and what it adds (the log prior of the pattern)."""
     level = off_level(spec)
-    if spec.common:
-        constant = level[0] * posterior.on.any(axis=0).sum()
-    else:
-        constant = (level[:, None] * posterior.on).sum()
+    constant = level[0] * posterior.on.any(axis=0).sum() if spec.common else (level[:, None] * posterior.on).sum()
     pattern = -0.5 * (np.log(spec.n_cells)[:, None] * carried(spec, posterior.on)).sum()
     return constant - (pattern if spec.priors.vague else 0.0)
 

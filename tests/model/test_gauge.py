@@ -58,7 +58,7 @@ def test_rescaling_is_not_noticed_by_the_cells_and_raises_the_bound(make):
 
 
 def test_rescaling_leaves_alone_what_has_no_free_scale():
-    spec, problem, before = table(sharing="group")
+    spec, _problem, before = table(sharing="group")
     after = gauge.rescale(spec, before.copy())
     for a, b in zip(before.state.mean, after.state.mean, strict=True):
         np.testing.assert_array_equal(a, b)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gcmf.cli.screen import console
-from gcmf.experiments.demo import GROUP, METHODS, findings
+from gcmf.experiments.demo import GROUP, MAX_ITER, METHODS, findings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,11 +53,11 @@ class Progress:
         """Open a line for a fit that starts, or move the one of a fit that runs."""
         if info is None:
             self._finish()
-            state = "starting (the first time on a machine, compiling)" if not self._tasks else "starting"
+            state = "starting (first run: compiling)" if not self._tasks else "starting"
             self._tasks[name] = self._bars.add_task(_FIT_NAMES.get(name, name), total=None, state=state)
             return
         state = f"{info.iteration:>3} sweeps, {info.n_factors:>2} factors, ELBO {info.elbo:,.0f}"
-        self._bars.update(self._tasks[name], total=300, completed=info.iteration, state=state)
+        self._bars.update(self._tasks[name], total=MAX_ITER, completed=info.iteration, state=state)
 
     def _finish(self) -> None:
         """Fill the bars of fits that converged before their last sweep."""

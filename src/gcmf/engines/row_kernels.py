@@ -14,8 +14,10 @@ from numba import njit
 from gcmf.engines.cell_kernels import GAUSSIAN, QUADRATURE, lower_bound, quadratic
 from gcmf.engines.simd import LANES, TILE, add_row, add_tile, predictor, scale_row
 
-#: Cells gathered at once: the chunk stays in the first-level cache and bounds the error of float32 sums.
+#: Cells gathered at once: the chunk stays in the first-level cache.
 CHUNK = 128
+#: Cells summed in the working precision before the sums go to float64: bounds the error of float32.
+FLUSH = 512
 #: Halvings of a step before a row is left as it was.
 MAX_HALVINGS = 8
 _JIT = {
@@ -105,6 +107,8 @@ class Chunk(NamedTuple):
     """(1, Kp): Σ w ũ_j."""
     own: Any
     """(3, Kp): ū_i, ū_i² + ũ_i and ũ_i of the row at hand."""
+    pending: Any
+    """(1,): cells in the sums since they were last flushed."""
 
 
 @njit(**_JIT)
@@ -119,6 +123,7 @@ def _new_chunk(Kp, dtype):
         np.zeros((Kp + TILE, Kp), dtype),
         np.zeros((1, Kp), dtype),
         np.zeros((3, Kp), dtype),
+        np.zeros(1, np.int64),
     )
 
 
@@ -198,10 +203,8 @@ def _refresh(terms, packed, row, b, n, chunk):
 
 @njit(**_JIT)
 def _sum_chunk(packed, n, chunk):
-    """Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j over n refreshed cells."""
+    """Add n refreshed cells to Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j."""
     Kp = chunk.sums.shape[1]
-    chunk.sums[:] = 0
-    chunk.sum_var[:] = 0
     for c in range(n):
         scale_row(chunk.weighted, c, packed.partner_mean, chunk.idx[c], chunk.weighted[c, Kp + 1], Kp)
     for k in range(0, Kp + TILE, TILE):
@@ -213,11 +216,21 @@ def _sum_chunk(packed, n, chunk):
 
 
 @njit(**_JIT)
-def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):
-    """Add one block's cells of one row to `total`, and its bias to the system A y = h; returns their number.
+def _flush(n_u, chunk, total, A):
+    """Move the sums of the chunks to float64."""
+    flat, part = total.reshape(total.size), chunk.sums.reshape(chunk.sums.size)
+    for i in range(flat.size):
+        flat[i] += part[i]
+        part[i] = 0
+    for k in range(n_u):
+        A[k, k] += chunk.sum_var[0, k]
+    chunk.sum_var[:] = 0
+    chunk.pending[0] = 0
 
-    Chunks are summed in the working precision, rows in float64.
-    """
+
+@njit(**_JIT)
+def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):
+    """Add one block's cells of one row to the sums, and its bias to the system A y = h; whether there are any."""
     n_row, at, Kp = _n_cells(cells, b, row), n_u + b, chunk.sums.shape[1]
     sum_w, sum_wt, n_seen = 0.0, 0.0, 0.0
     for start in range(0, n_row, CHUNK):
@@ -225,23 +238,22 @@ def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):
         _load(cells, terms, b, row, start, n, chunk)
         _refresh(terms, packed, row, b, n, chunk)
         _sum_chunk(packed, n, chunk)
-        flat, part = total.reshape(total.size), chunk.sums.reshape(chunk.sums.size)
-        for i in range(flat.size):
-            flat[i] += part[i]
         for c in range(n):
             sum_wt += chunk.weighted[c, Kp]
             sum_w += chunk.weighted[c, Kp + 1]
             n_seen += chunk.seen[c]
-        for k in range(n_u):
-            A[k, k] += chunk.sum_var[0, k]
+        chunk.pending[0] += n
+        if chunk.pending[0] >= FLUSH:
+            _flush(n_u, chunk, total, A)
     fitted = terms.biased[b] and sum_w > 0.0
     for k in range(n_u):
-        A[k, at] = total[Kp + 1, k] if fitted else 0.0
+        A[k, at] = total[Kp + 1, k] + chunk.sums[Kp + 1, k] if fitted else 0.0
         total[Kp + 1, k] = 0.0
+        chunk.sums[Kp + 1, k] = 0
     # −1 marks a bias that this row does not have.
     A[at, at] = sum_w + terms.bias_precision[b] if fitted else -1.0
     h[at] = sum_wt + terms.bias_precision[b] * terms.bias_mean[b] if fitted else 0.0
-    return n_seen
+    return n_seen > 0.0
 
 
 @njit(**_JIT)
@@ -397,7 +409,8 @@ def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals)
         total[:] = 0.0
         _set_own(packed, row, chunk)
         for b in range(B):
-            present[b] = _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h) > 0
+            present[b] = _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h)
+        _flush(n_u, chunk, total, A)
         if not present.any():
             continue  # an entity without data: its zeros stand for "see the prior"
         for k in range(n_u):
