@@ -44,7 +44,7 @@ def values(likelihood, shape, rng, *, rank=2, scale=1.0):
     """Cells of a low-rank model of this kind."""
     theta = scale * rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1])) + rng.normal()
     if likelihood.name == "gaussian":
-        return theta + rng.normal(size=shape)
+        return theta + rng.choice([0.1, 1.0]) * rng.normal(size=shape)
     if likelihood.name == "bernoulli":
         return (rng.random(shape) < 1 / (1 + np.exp(-theta))).astype(float)
     return rng.poisson(np.log1p(np.exp(theta))).astype(float)

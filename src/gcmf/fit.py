@@ -133,8 +133,7 @@ class Driver:
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         if status in (Status.NONFINITE, Status.ELBO_DECREASED):
-            n_sweeps, self._posterior = self._safe
-            del self._trace[n_sweeps:]
+            self._return_to_safety()
         return Fit(self._spec, self._posterior, tuple(self._trace), status)
 
     def _loop(self) -> Status:
@@ -184,6 +183,13 @@ class Driver:
     def _keep_safe(self) -> None:
         """Remember a state to return to should numbers overflow."""
         self._safe = len(self._trace), self._posterior.copy()
+
+    def _return_to_safety(self) -> None:
+        """Take back the sweeps since the last good state; what has fallen but is finite beats the bare start."""
+        n_sweeps, posterior = self._safe
+        if n_sweeps or not np.isfinite(self._trace[-1]):
+            self._posterior = posterior
+            del self._trace[n_sweeps:]
 
     def _hyper(self) -> Hyper:
         return hyper_of(self._spec, self._posterior, self._damping)

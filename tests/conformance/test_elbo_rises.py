@@ -2,37 +2,53 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from gcmf.fit import fit
+import gcmf.fit as driver
+from gcmf.fit import Status
 from strategies import PRIORS, adversarial, problems
 
 
-def assert_rises(data, chosen, seed):
+#: Sweeps of the warm-up, at most: short ones leave more sweeps for rotations, cuts and growth.
+WARM_UPS = st.sampled_from([1, 6, driver.MAX_WARM_UP])
+#: At zero a fit never rests, so it never tries to grow.
+TOLERANCES = (0.0, 1e-4)
+
+
+def assert_rises(problem, seed, warm_up):
     """Check every step of one fit."""
-    found = fit(data, chosen, np.random.default_rng(seed), ())
+    data, options = problem
+    with mock.patch.object(driver, "MAX_WARM_UP", warm_up):
+        found = driver.fit(data, options, np.random.default_rng(seed), ())
     trace = np.array(found.trace)
     assert np.isfinite(trace).all()
+    assert len(trace) <= options.max_iter
     steps = np.diff(trace) / np.maximum(np.abs(trace[:-1]), 1.0)
     note(f"{found.status.name}, largest fall {-steps.min(initial=0.0):.3g} at {steps.argmin() if len(steps) else 0}")
+    assert found.status in (Status.CONVERGED, Status.MAX_ITER, Status.ALL_PRUNED)
     assert np.all(steps >= -1e-9)
 
 
 @adversarial(200)
-@given(problem=problems(device="cpu", max_iter=40, tol=0.0), seed=st.integers(0, 1000))
-def test_compiled_sweeps_raise_the_bound(problem, seed):
-    assert_rises(*problem, seed)
+@given(drawn=st.data(), seed=st.integers(0, 1000), warm_up=WARM_UPS)
+def test_compiled_sweeps_raise_the_bound(drawn, seed, warm_up):
+    tol = drawn.draw(st.sampled_from(TOLERANCES))
+    assert_rises(drawn.draw(problems(device="cpu", max_iter=40, tol=tol)), seed, warm_up)
 
 
 @adversarial(25)
-@given(problem=problems(max_size=6, device="reference", max_iter=30, tol=0.0), seed=st.integers(0, 1000))
-def test_reference_sweeps_raise_the_bound(problem, seed):
-    assert_rises(*problem, seed)
+@given(drawn=st.data(), seed=st.integers(0, 1000), warm_up=WARM_UPS)
+def test_reference_sweeps_raise_the_bound(drawn, seed, warm_up):
+    tol = drawn.draw(st.sampled_from(TOLERANCES))
+    assert_rises(drawn.draw(problems(max_size=6, device="reference", max_iter=30, tol=tol)), seed, warm_up)
 
 
 @adversarial(40)
-@given(problem=problems(device="cpu", max_iter=40, tol=0.0, inference="map", priors=PRIORS[3]), seed=st.integers(0, 9))
-def test_map_sweeps_raise_the_density(problem, seed):
-    assert_rises(*problem, seed)
+@given(problem=problems(device="cpu", max_iter=40, tol=0.0, inference="map", priors=PRIORS[3]),
+       seed=st.integers(0, 9), warm_up=WARM_UPS)  # fmt: skip
+def test_map_sweeps_raise_the_density(problem, seed, warm_up):
+    assert_rises(problem, seed, warm_up)

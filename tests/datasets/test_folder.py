@@ -65,6 +65,9 @@ def test_movielens_1m_in_small(tmp_path):
     assert list(train.entities["movie"].ids) == [1, 2, 4, 5, 6]
     assert list(train.entities["genre"].ids) == ["Action", "Drama", "War"]
     assert (train.relations["genres"].n_cells, train.relations["ratings"].n_cells) == (9, 8)
+    i, j, x = train.relations["traits"].cells.triplets()
+    ones = set(zip(i[x == 1], train.entities["trait"].ids[j[x == 1]], strict=True))
+    assert {(0, "age_1"), (1, "age_56"), (0, "gender_F"), (1, "occupation_16")} <= ones
     first = np.random.default_rng(0).permutation(10)[8:]
     i, j, x = test.relations["ratings"].cells.triplets()
     movies = test.entities["movie"].ids[j]

@@ -59,11 +59,12 @@ def simulate(  # noqa: PLR0913 - the truth has this many sides
     sizes: Mapping[str, int],
     *,
     pattern: Mapping[str, Sequence[bool]],
+    strength: float = 1.0,
     noise: float = 1.0,
     missing: float = 0.4,
     random_state: RandomState = 0,
 ) -> Simulation:
-    """Draw u ~ N(0, 1) where the pattern is on, θ = U_rows U_colsᵀ, and cells from the likelihood at θ.
+    """Draw u ~ N(0, strength²) where the pattern is on, θ = U_rows U_colsᵀ, and cells from the likelihood at θ.
 
     Parameters
     ----------
@@ -75,6 +76,8 @@ def simulate(  # noqa: PLR0913 - the truth has this many sides
     pattern : mapping of str to sequence of bool
         For each entity set, which of the K factors live there. A relation sees the factors that live in both
         of its sets.
+    strength : float
+        Standard deviation of u, so that θ has the standard deviation strength² √(factors the relation sees).
     noise : float
         Noise variance of Gaussian cells.
     missing : float
@@ -92,7 +95,9 @@ def simulate(  # noqa: PLR0913 - the truth has this many sides
     _check(schema, sizes, pattern, missing)
     rng = np.random.default_rng(random_state)
     on = {name: np.array(pattern[name], dtype=bool) for name in schema.entities}
-    factors = {name: rng.normal(size=(sizes[name], len(on[name]))) * on[name] for name in schema.entities}
+    factors = {
+        name: rng.normal(scale=strength, size=(sizes[name], len(on[name]))) * on[name] for name in schema.entities
+    }
     theta = {r.name: factors[r.rows] @ factors[r.cols].T for r in schema.relations}
     relations = [
         Relation(r.name, r.rows, r.cols, _draw(rng, r.likelihood, theta[r.name], noise), r.likelihood)
@@ -111,6 +116,7 @@ def simulate_cycle(  # noqa: PLR0913 - the experiment of the paper has this many
     private: int = 2,
     sizes: tuple[int, int] = (100, 150),
     missing: float = 0.4,
+    strength: float = 1.0,
     noise: float = 1.0,
     random_state: RandomState = 0,
 ) -> Simulation:
@@ -127,7 +133,7 @@ def simulate_cycle(  # noqa: PLR0913 - the experiment of the paper has this many
         relation.
     sizes : tuple of int
         Smallest and largest size of a set; each is drawn uniformly.
-    missing, noise, random_state
+    missing, strength, noise, random_state
         As in `simulate`.
 
     Examples
@@ -154,7 +160,15 @@ def simulate_cycle(  # noqa: PLR0913 - the experiment of the paper has this many
         name: [*[True] * shared, *np.isin(owners, (e, (e - 1) % n_relations)).tolist()] for e, name in enumerate(names)
     }
     drawn = {name: int(rng.integers(sizes[0], sizes[1], endpoint=True)) for name in names}
-    return simulate(Schema(names, relations), drawn, pattern=pattern, noise=noise, missing=missing, random_state=rng)
+    return simulate(
+        Schema(names, relations),
+        drawn,
+        pattern=pattern,
+        strength=strength,
+        noise=noise,
+        missing=missing,
+        random_state=rng,
+    )
 
 
 def _draw(rng: np.random.Generator, likelihood: str, theta: Floats, noise: float) -> Floats:

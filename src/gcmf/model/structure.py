@@ -64,7 +64,7 @@ def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, r
     their gains (Cauchy-Schwarz), so they are taken cheapest first while that is still paid for.
     """
     search = _Search(spec, posterior.on, gain, costs(spec, posterior))
-    found = sorted(change for k in np.flatnonzero(posterior.on.any(axis=0)) for change in search.best(int(k)))
+    found = sorted(change for k in search.doubtful() for change in search.best(k))
     taken, accepted = np.zeros(len(spec.ends)), []
     for change in found:
         lost = search.lost(change)
@@ -84,6 +84,11 @@ class _Search(NamedTuple):
     on: Flags
     gain: Floats
     cost: Floats
+
+    def doubtful(self) -> list[int]:
+        """Factors that might change: the rest gain more in each of their relations than they cost in all sets."""
+        net = np.where(carried(self.spec, self.on), self.gain - price(self.spec)[:, None], np.inf)
+        return [int(k) for k in np.flatnonzero(net.min(axis=0) < self.cost.sum(axis=0))]
 
     def best(self, k: int) -> list[Change]:
         """At most one change, and only if the bound rises."""
