@@ -32,7 +32,7 @@ _HOMES = {
     "Status": "gcmf.fit",
     "load": "gcmf.storage",
 }
-_MODULES = ("datasets", "errors", "likelihoods")
+_MODULES = ("datasets", "errors", "likelihoods", "plot")
 
 __all__ = ["CCA", "GCMF", "GFA", "PCA", "Collection", "Priors", "Relation", "Status", "datasets", "likelihoods", "load"]
 

@@ -239,7 +239,8 @@ class Driver:
         """Offer every relation one more private factor; kept only if the bound is higher in the end.
 
         The warm-up lets strong factors hide weak ones: what a small relation has of its own shows only once the
-        others are settled. Sweeps of the trial are no part of the trace; its outcome is, if it is kept.
+        others are settled. Sweeps of the trial are no part of the trace; the outcome of one that is kept becomes
+        its last entry.
         """
         room = min(self._options.n_factors - self._posterior.on.shape[1], len(self._spec.ends))
         if not self._switching or room == 0:
@@ -255,7 +256,9 @@ class Driver:
             self._sweep(warm=False)
             better = self._trace[-1] - self._trace[n - 1] > GROW_GAIN
         finally:
-            del self._trace[n : -1 if better else None]
+            if better:
+                self._trace[n - 1] = self._trace[-1]
+            del self._trace[n:]
             if not better:
                 self._measured = measured
                 self._adopt(before)
