@@ -67,14 +67,18 @@ class Progress:
                 self._bars.update(task.id, total=done, completed=done)
 
 
-def show_demo(demo: Demo, files: list[Path]) -> None:
+def show_demo(demo: Demo) -> None:
     """Show the schema, the structure found, the errors, and what they mean."""
     screen = console()
     screen.print()
     screen.print(_panel("The collection", _schema(demo)))
     screen.print(_panel("The structure found", _structure(demo)))
     screen.print(_panel("Held-out error", Group(_errors(demo), *_words(demo))))
-    screen.print(Text.assemble("Written: ", (", ".join(map(str, files)), "bold")), soft_wrap=True)
+
+
+def show_files(files: list[Path]) -> None:
+    """Say where the figure and the model were written."""
+    console().print(Text.assemble("Written: ", (", ".join(map(str, files)), "bold")), soft_wrap=True)
 
 
 def _panel(title: str, content: RenderableType) -> Panel:
