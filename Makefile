@@ -23,5 +23,10 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+bench: setup
+	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/movielens.py
+	$(BIN)/python benchmarks/poisson.py
+
 clean:
 	rm -rf .venv demo results

@@ -50,7 +50,7 @@ class Settings:
 
 
 SETTINGS = {
-    Size.QUICK: Settings((1, 3, 5), 1, 5, map_max_iter=60),
+    Size.QUICK: Settings((1, 3, 5), 1, 5, decades=(-1, 3), map_max_iter=60),
     Size.FULL: Settings((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), 3, 11),
 }
 
@@ -81,7 +81,7 @@ def measure(m: int, *, settings: Settings, progress: Progress, seed: int) -> dic
     """Draw one collection, fit it by both; one row."""
     truth = draw(m, sizes=settings.sizes, random_state=seed)
     vb, vb_seconds = timed_fit(
-        truth.train, n_factors(m), max_iter=settings.max_iter, tol=settings.tol, random_state=seed
+        truth.train, n_factors(m), max_iter=settings.max_iter, tol=settings.tol, random_state=seed, n_threads=1
     )  # fmt: skip
     progress.step(f"M = {m}: VB")
     chosen, search_seconds = cross_validate(truth.train, m, settings=settings, progress=progress, seed=seed)
@@ -135,7 +135,7 @@ def _fit_map(
     data: Collection, m: int, a0: float, p0: float, *, settings: Settings, seed: int
 ) -> tuple[GCMF, float]:  # fmt: skip
     priors = Priors(alpha_shape=a0, alpha_rate=a0, tau_shape=p0, tau_rate=p0)
-    return timed_fit(data, n_factors(m), inference="map", priors=priors, random_state=seed,
+    return timed_fit(data, n_factors(m), inference="map", priors=priors, random_state=seed, n_threads=1,
                      max_iter=settings.map_max_iter, tol=settings.map_tol)  # fmt: skip
 
 

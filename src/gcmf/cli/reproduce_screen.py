@@ -1,0 +1,116 @@
+"""The experiments in the terminal: a list, a bar while one runs, its claims when it is done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich import box, progress
+from rich.table import Table
+from rich.text import Text
+
+from gcmf.cli.screen import console
+from gcmf.errors import DataError
+from gcmf.experiments.base import Progress
+from gcmf.experiments.demo_figure import make_folder
+from gcmf.experiments.registry import experiments
+from gcmf.experiments.runner import missing_data, run_one, say_time, write, write_results
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from gcmf.experiments.base import Experiment, Outcome, Size
+
+_VERDICTS = {"yes": "green", "no": "bold red", "cannot be judged": "yellow"}
+
+
+class Bar(Progress):
+    """A bar of the stage that runs, and what was done last."""
+
+    def __init__(self, title: str) -> None:
+        self._bars = progress.Progress(
+            progress.TextColumn(title),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("{task.description}", style="bright_black"),
+            console=console(stderr=True),
+            transient=True,
+        )
+        self._task: progress.TaskID | None = None
+
+    def __enter__(self) -> Bar:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._bars.stop()
+
+    def start(self, total: int, what: str) -> None:
+        """Show a new bar in place of the last one."""
+        if self._task is not None:
+            self._bars.remove_task(self._task)
+        self._task = self._bars.add_task(what, total=total)
+
+    def step(self, text: str = "") -> None:
+        """Move the bar by one."""
+        if self._task is not None:
+            self._bars.update(self._task, advance=1, description=text)
+
+
+def show_list(known: Sequence[Experiment]) -> None:
+    """Show the name and title of every experiment, and which data it lacks."""
+    table = _table("experiment", "what it shows", "data")
+    for one in known:
+        lacking = missing_data(one)
+        data = Text(f"missing: {', '.join(lacking)}", "yellow") if lacking else Text(", ".join(one.needs) or "simulated")
+        table.add_row(Text(one.name, "bold"), one.title, data)
+    screen = console()
+    screen.print(table)
+    screen.print(Text("\nRun one with `gcmf reproduce NAME`, or every one with `gcmf reproduce all`.", "bright_black"))
+
+
+def run_and_show(chosen: Sequence[Experiment], size: Size, *, out: Path, seed: int) -> None:
+    """Run experiments one after the other, write each as soon as it is done, and show its claims."""
+    make_folder(out)
+    screen = console()
+    for one in chosen:
+        lacking = missing_data(one)
+        if lacking:
+            _skip(one, lacking, alone=len(chosen) == 1)
+            continue
+        with Bar(one.name) as bar:
+            outcome = run_one(one, size, progress=bar, seed=seed)
+        write(one, outcome, out, command=f"gcmf reproduce {one.name} --{size.value} --seed {seed}")
+        _show(one, outcome)
+    results = write_results(out, experiments())
+    screen.print(Text.assemble("Written: ", (str(results), "bold"), ", with a table and a figure of each."), soft_wrap=True)
+
+
+def _skip(experiment: Experiment, lacking: list[str], *, alone: bool) -> None:
+    """Say which data is missing; an error if nothing else was asked for."""
+    said = (
+        f"{experiment.name} needs the data folder {', '.join(lacking)}, which is not there: put it under the folder "
+        "that GCMF_DATA names, or under ../shared/data beside the project."
+    )
+    if alone:
+        raise DataError(said)
+    console().print(Text.assemble(("Skipped: ", "bold yellow"), said, "\n"))
+
+
+def _show(experiment: Experiment, outcome: Outcome) -> None:
+    table = _table("claim", "paper", "ours", "holds?")
+    for claim in outcome.claims:
+        table.add_row(claim.text, claim.paper, claim.ours, Text(claim.verdict, _VERDICTS[claim.verdict]))
+    screen = console()
+    screen.print(Text.assemble((experiment.title, "bold"), f"  ({experiment.name}, {say_time(outcome.seconds)})"))
+    screen.print(table)
+    screen.print()
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column)
+    return table

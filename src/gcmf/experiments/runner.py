@@ -1,0 +1,102 @@
+"""Runs experiments and writes what they found: NAME.csv, NAME.png, NAME.md, and results.md over all of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gcmf.datasets import find_data_folder
+from gcmf.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from gcmf.experiments.base import Claim, Experiment, Outcome, Progress, Size
+
+RESULTS = "results.md"
+_HEAD = """# The paper, reproduced
+
+Every experiment of Klami, Bouchard and Tripathi, "Group-sparse embeddings in collective matrix factorization" (2014),
+run by `gcmf reproduce`. The paper's figures are quoted; where ours disagree, that is said. Ranges in brackets are 10%
+and 90% quantiles over the repetitions. Raw results are in the CSV files beside this one.
+"""
+
+
+def missing_data(experiment: Experiment) -> list[str]:
+    """Return the data folders that an experiment needs and that are not there."""
+    folder = find_data_folder()
+    return [name for name in experiment.needs if folder is None or not (folder / name).is_dir()]
+
+
+def run_one(experiment: Experiment, size: Size, *, progress: Progress, seed: int = 0) -> Outcome:
+    """Run an experiment, and take the time."""
+    start = time.perf_counter()
+    outcome = experiment.run(size, progress, seed=seed)
+    return replace(outcome, seconds=time.perf_counter() - start)
+
+
+def write(experiment: Experiment, outcome: Outcome, folder: Path, *, command: str) -> list[Path]:
+    """Write table, figure and section of one experiment, and return their paths; `command` says how it was run."""
+    table, figure, section = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png", "md"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        outcome.table.to_csv(table, index=False, float_format="%.6g")
+        outcome.figure.savefig(figure, bbox_inches="tight", pad_inches=0.2)
+        section.write_text(describe(experiment, outcome, command=command), encoding="utf-8")
+    except OSError as error:
+        msg = f"Cannot write into {folder}: {error.strerror}. Choose another folder."
+        raise StorageError(msg) from error
+    return [table, figure, section]
+
+
+def describe(experiment: Experiment, outcome: Outcome, *, command: str) -> str:
+    """Return one experiment's section of results.md: claims beside our figures, the figure, the notes."""
+    lines = [
+        f"## {experiment.title}",
+        "",
+        f"`{command}`, {say_time(outcome.seconds)}; raw results: [{experiment.name}.csv]({experiment.name}.csv).",
+        "",
+        "| claim | paper | ours | holds? |",
+        "|---|---|---|---|",
+        *(_row(claim) for claim in outcome.claims),
+        "",
+        f"![{experiment.title}]({experiment.name}.png)",
+        "",
+        *(f"- {note}" for note in outcome.notes),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def write_results(folder: Path, experiments: Iterable[Experiment]) -> Path:
+    """Gather the sections that lie in the folder, from this run or earlier ones, into results.md."""
+    parts, absent = [], []
+    for one in experiments:
+        section = folder / f"{one.name}.md"
+        if section.is_file():
+            parts.append(section.read_text(encoding="utf-8"))
+        else:
+            absent.append(f"- {one.name}: {one.title}{_needs(one)}")
+    if absent:
+        parts.append("\n".join(["## Not run", "", *absent, ""]))
+    path = folder / RESULTS
+    path.write_text("\n".join([_HEAD, *parts]), encoding="utf-8")
+    return path
+
+
+def say_time(seconds: float) -> str:
+    """Return "34 s" or "2 min 5 s"."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _needs(experiment: Experiment) -> str:
+    lacking = missing_data(experiment)
+    return f" (needs the data folder {', '.join(lacking)}, which is not there)" if lacking else ""
+
+
+def _row(claim: Claim) -> str:
+    ours = f"{claim.ours}. *{claim.note}*" if claim.note else claim.ours
+    cells = (claim.text, claim.paper, ours.replace("..", "."), f"**{claim.verdict}**")
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
