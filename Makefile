@@ -28,5 +28,8 @@ bench: setup
 	$(BIN)/python benchmarks/movielens.py
 	$(BIN)/python benchmarks/poisson.py
 
+reproduce: setup
+	$(BIN)/gcmf reproduce all --quick --out results
+
 clean:
 	rm -rf .venv demo results

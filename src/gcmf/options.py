@@ -147,7 +147,7 @@ _CHECKS: tuple[Callable[[FitOptions], None], ...] = (
     _check_bias,
     _one_of("inference", ("vb", "map")),
     _one_of("solver", ("exact", "newton")),
-    _number("damping", 0.0, integer=False),
+    _number("damping", 1e-6, integer=False),
     _check_map,
     _number("max_iter", 1, integer=True),
     _number("tol", 0.0, integer=False),

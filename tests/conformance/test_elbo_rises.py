@@ -12,7 +12,6 @@ import gcmf.fit as driver
 from gcmf.fit import Status
 from strategies import PRIORS, adversarial, problems
 
-
 #: Sweeps of the warm-up, at most: short ones leave more sweeps for rotations, cuts and growth.
 WARM_UPS = st.sampled_from([1, 6, driver.MAX_WARM_UP])
 #: At zero a fit never rests, so it never tries to grow.

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from gcmf import __version__
 from gcmf.cli.demo import demo
+from gcmf.cli.reproduce import reproduce
 from gcmf.cli.screen import show_error
 from gcmf.errors import GcmfError
 
@@ -58,3 +59,4 @@ def main(
 
 
 app.command()(demo)
+app.command()(reproduce)

@@ -64,7 +64,8 @@ def show_list(known: Sequence[Experiment]) -> None:
     table = _table("experiment", "what it shows", "data")
     for one in known:
         lacking = missing_data(one)
-        data = Text(f"missing: {', '.join(lacking)}", "yellow") if lacking else Text(", ".join(one.needs) or "simulated")
+        there = Text(", ".join(one.needs) or "simulated")
+        data = Text(f"missing: {', '.join(lacking)}", "yellow") if lacking else there
         table.add_row(Text(one.name, "bold"), one.title, data)
     screen = console()
     screen.print(table)
@@ -74,7 +75,6 @@ def show_list(known: Sequence[Experiment]) -> None:
 def run_and_show(chosen: Sequence[Experiment], size: Size, *, out: Path, seed: int) -> None:
     """Run experiments one after the other, write each as soon as it is done, and show its claims."""
     make_folder(out)
-    screen = console()
     for one in chosen:
         lacking = missing_data(one)
         if lacking:
@@ -85,7 +85,8 @@ def run_and_show(chosen: Sequence[Experiment], size: Size, *, out: Path, seed: i
         write(one, outcome, out, command=f"gcmf reproduce {one.name} --{size.value} --seed {seed}")
         _show(one, outcome)
     results = write_results(out, experiments())
-    screen.print(Text.assemble("Written: ", (str(results), "bold"), ", with a table and a figure of each."), soft_wrap=True)
+    said = Text.assemble("Written: ", (str(results), "bold"), ", with a table and a figure of each.")
+    console().print(said, soft_wrap=True)
 
 
 def _skip(experiment: Experiment, lacking: list[str], *, alone: bool) -> None:

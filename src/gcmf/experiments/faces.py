@@ -50,12 +50,10 @@ class Settings:
 
 _WIDE = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 128.0)
 SETTINGS = {
-    Size.QUICK: Settings(
-        ("near", "far"), (0.5, 2.0, 4.0, 8.0, 32.0, 128.0), (True,), 2, coarse=2, max_iter=100, tol=1e-4
-    ),
+    Size.QUICK: Settings(("near", "far"), (0.5, 2.0, 8.0, 32.0, 128.0), (True,), 2, coarse=2, max_iter=80, tol=1e-4),
     Size.FULL: Settings(tuple(PAIRS), _WIDE, (True, False), 10),
 }
-MIDDLE = Settings(tuple(PAIRS), _WIDE, (True, False), 6, coarse=2, tol=1e-4)
+MIDDLE = Settings(tuple(PAIRS), _WIDE, (True, False), 4, coarse=2, tol=1e-4)
 """Between the two: what docs/reproduction shows."""
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gcmf.experiments.summary import quantiles
 from gcmf.plot.style import FAINT, INK, LIKELIHOOD_COLORS, MUTED, ROLE_COLORS, new_figure, styled
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
@@ -71,9 +70,7 @@ def _valley(ax: Axes, table: pd.DataFrame) -> None:
 
 def _draw_pictures(figure: SubFigure, pictures: dict[str, Pictures]) -> None:
     """Draw a block per pair of lightings: four people, each given, guessed twice, and true."""
-    figure.suptitle(
-        "The first draw: the lighting that was given, two guesses of the other, and what it was", **_HEADING
-    )
+    figure.suptitle("The first draw: the lighting that was given, two guesses of the other, and the truth", **_HEADING)
     blocks: Any = figure.subfigures(1, len(pictures), squeeze=False, wspace=0.03)
     for number, (block, (pair, own)) in enumerate(zip(blocks[0], pictures.items(), strict=True)):
         rows = {"given": own.given, "views alone": own.alone, "with pixels": own.augmented, "true": own.true}

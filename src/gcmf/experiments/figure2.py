@@ -66,7 +66,9 @@ def run_with(settings: Settings, progress: Progress, *, seed: int = 0) -> Outcom
         progress.step(f"seed {one}")
     table = pd.concat([factor_rows(model, seed + n) for n, (_, model) in enumerate(pairs)], ignore_index=True)
     truth, model = pairs[0]
-    return Outcome(table, claims([model for _, model in pairs]), draw_figure2(truth.train, model), notes=notes(settings))
+    return Outcome(
+        table, claims([model for _, model in pairs]), draw_figure2(truth.train, model), notes=notes(settings)
+    )
 
 
 def fit_one(settings: Settings, seed: int) -> tuple[Simulation, GCMF]:

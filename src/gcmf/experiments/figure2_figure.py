@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _CELLS = LinearSegmentedColormap.from_list("cells", ["#b2501f", "#f7f7f5", "#1f6f8b"]).with_extremes(bad="#ffffff")
+_UNKNOWN: dict[str, Any] = {"facecolor": "#f3f5f7", "edgecolor": "#d5dbe1", "hatch": "////", "linewidth": 0}
 
 
 class _Stack(NamedTuple):
@@ -39,8 +40,8 @@ class _Stack(NamedTuple):
         return slice(self.ends[e], self.ends[e + 1])
 
     def middle(self, name: str) -> float:
-        part = self.part(name)
-        return (part.start + part.stop) / 2 - 0.5
+        e = self.names.index(name)
+        return (self.ends[e] + self.ends[e + 1]) / 2 - 0.5
 
 
 def draw_figure2(data: Collection, model: GCMF) -> Figure:
@@ -64,10 +65,14 @@ def _stack(model: GCMF) -> _Stack:
     sizes = [len(model.factors(name)) for name in names]
     order = {}
     for name in names:
-        values = model.factors(name)
-        on = [k for k in values.columns if model.structure().loc[k, name] > 0]
-        order[name] = np.argsort(values[on[0]].to_numpy()) if on else np.arange(len(values))
+        values, on = model.factors(name).to_numpy(), _on(model, name)
+        order[name] = np.argsort(values[:, on.argmax()]) if on.any() else np.arange(len(values))
     return _Stack(names, [0, *np.cumsum(sizes).tolist()], order)
+
+
+def _on(model: GCMF, entity: str) -> NDArray[np.bool_]:
+    """Which factors live in an entity set, (K,)."""
+    return np.asarray(model.structure()[entity].to_numpy(dtype=float) > 0)
 
 
 def _draw_matrix(ax: Axes, data: Collection, stack: _Stack) -> None:
@@ -102,9 +107,7 @@ def _draw_matrix(ax: Axes, data: Collection, stack: _Stack) -> None:
 
 def _unknown(ax: Axes, rows: slice, cols: slice) -> None:
     corner = (cols.start - 0.5, rows.start - 0.5)
-    box = Rectangle(corner, cols.stop - cols.start, rows.stop - rows.start, facecolor="#f3f5f7", edgecolor="#d5dbe1",
-                    hatch="////", linewidth=0, zorder=2)  # fmt: skip
-    ax.add_patch(box)
+    ax.add_patch(Rectangle(corner, cols.stop - cols.start, rows.stop - rows.start, **_UNKNOWN, zorder=2))
 
 
 def _tag(ax: Axes, x: float, y: float, text: str) -> None:
@@ -127,19 +130,18 @@ def _draw_factors(ax: Axes, model: GCMF, stack: _Stack) -> None:
     for name in stack.names:
         values = np.abs(model.factors(name).to_numpy()[stack.order[name]])
         scale = np.quantile(values[values > 0], 0.95) if (values > 0).any() else 1.0
-        for c, (factor, role) in enumerate(structure["role"].items()):
-            if structure.loc[factor, name] > 0:
-                # Not down to white, which is kept for the zeros.
-                depth = 0.2 + 0.8 * np.clip(values[:, c] / scale, 0.0, 1.0)[:, None]
-                image[stack.part(name), c] = 1.0 - depth * (1.0 - np.array(to_rgb(ROLE_COLORS[role])))
+        for c in np.flatnonzero(_on(model, name)).tolist():
+            # Not down to white, which is kept for the zeros.
+            depth = 0.2 + 0.8 * np.clip(values[:, c] / scale, 0.0, 1.0)[:, None]
+            color = np.array(to_rgb(ROLE_COLORS[structure["role"].iloc[c]]))
+            image[stack.part(name), c] = 1.0 - depth * (1.0 - color)
     ax.imshow(image, aspect="auto", interpolation="nearest")
-    for c in range(1, k):
-        ax.axvline(c - 0.5, color="white", linewidth=2)
+    for edge in np.arange(1, k) - 0.5:
+        ax.axvline(edge, color="white", linewidth=2)
     _borders(ax, stack, k)
     for name, (low, high) in zip(stack.names, pairwise(stack.ends), strict=True):
-        for c, factor in enumerate(structure.index):
-            if structure.loc[factor, name] == 0:
-                ax.text(c, (low + high) / 2 - 0.5, "0", ha="center", va="center", color=MUTED)
+        for c in np.flatnonzero(~_on(model, name)).tolist():
+            ax.text(c, (low + high) / 2 - 0.5, "0", ha="center", va="center", color=MUTED)
     ax.set_xticks(range(k), structure.index)
     ax.set_yticks([stack.middle(name) for name in stack.names], stack.names)
     ax.xaxis.tick_top()
@@ -151,18 +153,15 @@ def _draw_factors(ax: Axes, model: GCMF, stack: _Stack) -> None:
 def _draw_blocks(ax: Axes, model: GCMF) -> None:
     """Draw a square per pair of entity sets, with the factors that live in both."""
     names, structure = model.schema_.entities, model.structure()
-    relation_of = {frozenset((r.rows, r.cols)): r.name for r in model.schema_.relations}
-    for r, row in enumerate(names):
-        for c, col in enumerate(names):
-            relation = relation_of.get(frozenset((row, col))) if r != c else None
-            face = {"facecolor": "#f3f5f7", "hatch": "////", "edgecolor": "#d5dbe1", "linewidth": 0.0}
-            if relation:
-                face = {"facecolor": "white", "edgecolor": INK, "linewidth": 1.0}
-            ax.add_patch(Rectangle((c, r), 1, 1, zorder=2 if relation else 1, **face))
-            if relation:
-                turned = "ᵀ" if next(s.rows for s in model.schema_.relations if s.name == relation) != row else ""
-                ax.text(c + 0.07, r + 0.14, f"{relation}{turned}", va="center", fontsize=9, fontweight="bold", zorder=4)
-                _chips(ax, structure[[relation in found for found in structure["relations"]]], (c, r))
+    for place in np.ndindex(len(names), len(names)):
+        ax.add_patch(Rectangle(place, 1, 1, **_UNKNOWN, zorder=1))
+    for relation in model.schema_.relations:
+        feeding = structure[[relation.name in found for found in structure["relations"]]]
+        r, c = names.index(relation.rows), names.index(relation.cols)
+        for x, y, text in ((c, r, relation.name), (r, c, f"{relation.name}ᵀ")):
+            ax.add_patch(Rectangle((x, y), 1, 1, facecolor="white", edgecolor=INK, linewidth=1.0, zorder=2))
+            ax.text(x + 0.07, y + 0.14, text, va="center", fontsize=9, fontweight="bold", zorder=4)
+            _chips(ax, feeding, (x, y))
     ax.set_xlim(-0.02, len(names) + 0.02)
     ax.set_ylim(len(names) + 0.02, -0.02)
     ax.set_aspect("equal")

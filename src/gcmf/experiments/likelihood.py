@@ -114,7 +114,7 @@ def claims(table: pd.DataFrame, settings: Settings) -> tuple[Claim, ...]:
     return (
         *(_helps(curve, text, *pair) for text, pair in _COMPARISONS.items()),
         *(_together(curve, error) for error in ERRORS),
-        _elsewhere(table[(table["M"] != settings.curve_m) & (table["M"] > 1)]),
+        _elsewhere(table[(table["strength"] == PLAIN) & (table["M"] > 1)], settings.curve_m),
     )
 
 
@@ -168,17 +168,17 @@ def _together(curve: pd.DataFrame, error: str) -> Claim:
     )
 
 
-def _elsewhere(others: pd.DataFrame) -> Claim:
+def _elsewhere(plain: pd.DataFrame, curve_m: int) -> Claim:
     text = "Similar for other M > 1"
-    if others.empty:
+    if (plain["M"] == curve_m).all():
         return Claim(f"{text}.", "similar", "not looked at", holds=None)
-    own = others[others["method"] == "gCMF Bernoulli"]
+    own = plain[plain["method"] == "gCMF Bernoulli"]
     said = [
-        f"M = {m}: " + ", ".join(f"{spread(part[f'{e}_relative'], '.2f')} ({_WORDS[e]})" for e in ERRORS)
+        f"M = {m}: " + " and ".join(spread(part[f"{error}_relative"], ".2f") for error in ERRORS)
         for m, part in own.groupby("M")
     ]
     holds = bool((own.groupby("M")[["entries_relative", "means_relative"]].median() < 1).all(axis=None))
-    return Claim(f"{text}: gCMF Bernoulli relative to CMF Gaussian, at strength 1.", "similar",
+    return Claim(f"{text}: gCMF Bernoulli relative to CMF Gaussian at strength 1, entries and probabilities.", "similar",
                  "; ".join(said), holds=holds, note="Judged as: below 1 at every M.")  # fmt: skip
 
 

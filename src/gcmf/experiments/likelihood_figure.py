@@ -22,66 +22,89 @@ _LINES = {
     "CMF Bernoulli": (_COMMON, "-", "o"),
     "CMF Gaussian": (_COMMON, "--", "s"),
 }
-_TITLES = {"means": "Error against the probabilities", "entries": "Error against the 0/1 entries"}
+_TITLES = {
+    "means_relative": "Error against the probabilities",
+    "entries_relative": "Error against the 0/1 entries",
+    "factors": "Factors found",
+}
 
 
 def draw_likelihood(table: pd.DataFrame, curve_m: int) -> Figure:
-    """Draw error relative to CMF Gaussian over strengths at one M, and over M at strength 1."""
+    """Draw error relative to CMF Gaussian, and the factors found, over strengths at one M, and over M at strength 1."""
     with styled():
-        figure = new_figure(11.5, 7.6)
+        figure = new_figure(11.5, 10.0)
         figure.suptitle(
             "0/1 matrices in a cycle: error relative to CMF under the wrong (Gaussian) likelihood",
             x=0.012, ha="left", fontsize=13, fontweight="bold",
         )  # fmt: skip
-        axes = figure.subplots(2, 2, width_ratios=[1.45, 1.0], sharey="row")
-        for row, error in enumerate(_TITLES):
-            left, right = axes[row]
-            _curve(left, table[table["M"] == curve_m], error)
-            left.set_title(f"{_TITLES[error]}, M = {curve_m}")
-            left.set_ylabel("relative error")
-            _by_m(right, table[table["strength"] == 1.0], error)
+        axes = figure.subplots(3, 2, width_ratios=[1.45, 1.0], height_ratios=[1.0, 1.0, 0.7])
+        curve, plain = table[table["M"] == curve_m], table[table["strength"] == 1.0]
+        for (left, right), (value, title) in zip(axes, _TITLES.items(), strict=True):
+            _curve(left, curve, value)
+            left.set_title(f"{title}, M = {curve_m}")
+            _by_m(right, plain, value)
             right.set_title("strength 1, by number of matrices M")
-        axes[1, 0].set_xlabel("strength of the signal: standard deviation of u")
-        axes[1, 1].set_xlabel("M")
+            if value != "factors":
+                ends = [*left.get_ylim(), *right.get_ylim()]
+                left.set_ylim(min(ends), max(ends))
+                right.sharey(left)
+                for ax in (left, right):
+                    _paper(ax)
+                    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+        _floor(axes[1, 0], curve)
+        _true_factors(axes[2, 0], axes[2, 1], curve_m, sorted(plain["M"].unique()))
+        axes[2, 0].set_xlabel("strength of the signal: standard deviation of u")
+        axes[2, 1].set_xlabel("M")
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=5)
     return figure
 
 
-def _curve(ax: Axes, curve: pd.DataFrame, error: str) -> None:
-    _paper(ax)
+def _curve(ax: Axes, curve: pd.DataFrame, value: str) -> None:
+    """Median over the repetitions, and a band from the 10% to the 90% quantile."""
     for method, (color, style, marker) in _LINES.items():
-        found = quantiles(curve[curve["method"] == method], ["strength"], f"{error}_relative")
+        found = quantiles(curve[curve["method"] == method], ["strength"], value)
         x = found["strength"].to_numpy(dtype=float)
         ax.fill_between(x, found["low"], found["high"], color=color, alpha=0.13, linewidth=0)
         ax.plot(x, found["median"], style, color=color, marker=marker, markersize=4, label=method)
-    if error == "entries":
-        base = curve[curve["method"] == "CMF Gaussian"]
-        floor = quantiles(base.assign(floor=base["bayes"] / base["entries"]), ["strength"], "floor")
-        ax.plot(floor["strength"], floor["median"], ":", color=INK, linewidth=1)
-        ax.annotate("the true probabilities", (floor["strength"].iloc[-1], floor["median"].iloc[-1]), (-4, 7),
-                    textcoords="offset points", ha="right", fontsize=8)  # fmt: skip
     ax.set_xscale("log")
     ticks = sorted(curve["strength"].unique())
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+    ax.grid(axis="y", color=FAINT)
 
 
-def _by_m(ax: Axes, table: pd.DataFrame, error: str) -> None:
+def _by_m(ax: Axes, table: pd.DataFrame, value: str) -> None:
     """Median and 10 to 90% of each method, side by side at each M."""
-    _paper(ax)
     ms = sorted(table["M"].unique())
     for offset, (method, (color, style, marker)) in zip(np.linspace(-0.24, 0.24, 4), _LINES.items(), strict=True):
-        found = quantiles(table[table["method"] == method], ["M"], f"{error}_relative").set_index("M").loc[ms]
+        found = quantiles(table[table["method"] == method], ["M"], value).set_index("M").loc[ms]
         x = np.arange(len(ms)) + offset
         face = color if style == "-" else "white"
         ax.vlines(x, found["low"], found["high"], color=color, linewidth=1.5)
         ax.plot(x, found["median"], marker, color=color, markerfacecolor=face, markersize=6)
     ax.set_xticks(range(len(ms)), [str(m) for m in ms])
     ax.set_xlim(-0.5, len(ms) - 0.5)
+    ax.grid(axis="y", color=FAINT)
+
+
+def _floor(ax: Axes, curve: pd.DataFrame) -> None:
+    """Draw the error of one who knows the probabilities."""
+    base = curve[curve["method"] == "CMF Gaussian"]
+    floor = quantiles(base.assign(floor=base["bayes"] / base["entries"]), ["strength"], "floor")
+    ax.plot(floor["strength"], floor["median"], ":", color=INK, linewidth=1)
+    ax.annotate("knowing the probabilities", (floor["strength"].iloc[-2], floor["median"].iloc[-2]), (-10, -2),
+                textcoords="offset points", ha="right", va="top", fontsize=8)  # fmt: skip
+
+
+def _true_factors(left: Axes, right: Axes, curve_m: int, ms: list[int]) -> None:
+    """Mark how many factors there are: 5 shared, 2 private to each matrix."""
+    left.axhline(5 + 2 * curve_m, color=INK, linewidth=1, linestyle=":")
+    left.annotate("true factors", (0.01, 5 + 2 * curve_m), (0, 3), xycoords=("axes fraction", "data"),
+                  textcoords="offset points", fontsize=8)  # fmt: skip
+    for place, m in enumerate(ms):
+        right.plot([place - 0.4, place + 0.4], [5 + 2 * m] * 2, ":", color=INK, linewidth=1)
 
 
 def _paper(ax: Axes) -> None:
     ax.axhline(0.7, color=MUTED, linewidth=0.9, linestyle=(0, (6, 4)), label="paper, M = 5: about 30% less")
-    ax.grid(axis="y", color=FAINT)

@@ -29,6 +29,7 @@ def find(name: str) -> Experiment:
     """
     known = {one.name: one for one in experiments()}
     if name not in known:
-        msg = f"There is no experiment {name!r}; there are {', '.join(known)}, and all.{did_you_mean(name, list(known))}"
+        hint = did_you_mean(name, list(known))
+        msg = f"There is no experiment {name!r}; there are {', '.join(known)}, and all.{hint}"
         raise OptionError(msg)
     return known[name]

@@ -85,7 +85,7 @@ def measure(m: int, *, settings: Settings, progress: Progress, seed: int) -> dic
     )  # fmt: skip
     progress.step(f"M = {m}: VB")
     chosen, search_seconds = cross_validate(truth.train, m, settings=settings, progress=progress, seed=seed)
-    point, seconds = _fit_map(truth.train, m, *chosen, settings=settings, seed=seed)
+    point, seconds = _fit_map(truth.train, m, chosen, settings=settings, seed=seed)
     progress.step(f"M = {m}: MAP")
     return {
         "M": m, "seed": seed,
@@ -117,7 +117,7 @@ def cross_validate(
     for train, test in data.folds(N_FOLDS, random_state=seed):
         for a0 in settings.grid:
             for p0 in settings.grid:
-                model, took = _fit_map(train, m, a0, p0, settings=settings, seed=seed)
+                model, took = _fit_map(train, m, (a0, p0), settings=settings, seed=seed)
                 loss[a0, p0] = loss.get((a0, p0), 0.0) + _squares(model, test)
                 seconds += took
                 progress.step(f"M = {m}: MAP, a0 = {a0:.2g}, p0 = {p0:.2g}")
@@ -132,8 +132,9 @@ def _squares(model: GCMF, test: Collection) -> float:
 
 
 def _fit_map(
-    data: Collection, m: int, a0: float, p0: float, *, settings: Settings, seed: int
+    data: Collection, m: int, pair: tuple[float, float], *, settings: Settings, seed: int
 ) -> tuple[GCMF, float]:  # fmt: skip
+    a0, p0 = pair
     priors = Priors(alpha_shape=a0, alpha_rate=a0, tau_shape=p0, tau_rate=p0)
     return timed_fit(data, n_factors(m), inference="map", priors=priors, random_state=seed, n_threads=1,
                      max_iter=settings.map_max_iter, tol=settings.map_tol)  # fmt: skip

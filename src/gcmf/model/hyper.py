@@ -22,11 +22,11 @@ MIN_BIAS_SCALE = 1e-6
 
 
 def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False) -> Posterior:
-    """A = a₀ + d_e/2, b = b₀ + S_ek/2; with common α, d and S are summed over the entity sets.
+    """a = a₀ + d_e/2, b = b₀ + S_ek/2; with common α, d and S are summed over the entity sets.
 
     `pooled` holds α equal for all factors of a set, the best such value: no factor is singled out yet.
     """
-    prior, S, d = spec.priors, posterior.second_moment(), spec.n_entities[:, None] * np.ones_like(posterior.alpha.rate)
+    prior, S, d = spec.priors, posterior.second_moment(), spec.n_entities[:, None] * posterior.on
     if spec.common:
         S = np.broadcast_to(S.sum(axis=0), S.shape)
         d = np.broadcast_to(d.sum(axis=0), d.shape)
@@ -44,7 +44,7 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False) -> P
 
 
 def update_tau(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
-    """P = p₀ + n_m/2, q = q₀ + ½ Σ [(x − m)² + v]."""
+    """p = p₀ + n_m/2, q = q₀ + ½ Σ [(x − m)² + v]."""
     shape = spec.priors.tau_shape + spec.n_cells / 2.0 - spec.point
     rate = spec.priors.tau_rate + measured / 2.0
     # A relation that is reproduced to the last digit has no noise left to learn: keep its precision within what

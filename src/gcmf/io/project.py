@@ -1,0 +1,184 @@
+"""`read_project`: from `gcmf.toml` to a collection and the options of its fit."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from gcmf.data.checks import duplicate_faults
+from gcmf.data.collection import Collection
+from gcmf.data.relation import Relation
+from gcmf.errors import DataError, GcmfError
+from gcmf.io.features import read_features
+from gcmf.io.schema import parse
+from gcmf.io.sources import Codes, Read, id_sql, null_id_fault, read_relation
+from gcmf.io.tables import open_table
+from gcmf.options import FitOptions, Priors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gcmf.data.vocabulary import Vocabulary
+    from gcmf.io.schema import EntitySpec, FitSpec, OutputSpec, ProjectSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Project:
+    """What a project file describes.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    collection : Collection
+        Its data.
+    options : mapping
+        What `gcmf.GCMF` is told: `gcmf.GCMF(**project.options).fit(project.collection)`.
+    output : OutputSpec
+        Where results go.
+    """
+
+    path: Path
+    collection: Collection
+    options: Mapping[str, Any]
+    output: OutputSpec
+
+
+def read_project(path: str | Path) -> Project:
+    """Read a project file and all data that it names.
+
+    Parameters
+    ----------
+    path : path
+        A TOML file, or a folder with a `gcmf.toml`. Paths in the file are relative to it.
+
+    Raises
+    ------
+    DataError
+        With every fault in the file, or else every fault in the data: file, column, row number and value.
+    OptionError
+        When an option in `[fit]` has a value that it cannot have.
+    """
+    path = find_project(path)
+    spec = read_spec(path)
+    options = _options(spec.fit)
+    return Project(path, read_collection(spec, path.parent), MappingProxyType(options), spec.output)
+
+
+def find_project(path: str | Path) -> Path:
+    """Return the project file that a path names."""
+    path = Path(path)
+    path = path / "gcmf.toml" if path.is_dir() else path
+    if not path.is_file():
+        msg = f"There is no project file {path}; let `gcmf init SOURCE` write a first one."
+        raise DataError(msg)
+    return path
+
+
+def read_spec(path: Path) -> ProjectSpec:
+    """Return the sections of a project file, without looking at any data."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        msg = f"{path.name} is not valid TOML: {error}."
+        raise DataError(msg) from error
+    spec, faults = parse(document, file=path.name)
+    if faults or spec is None:
+        raise DataError(faults)
+    return spec
+
+
+def read_collection(spec: ProjectSpec, folder: Path) -> Collection:
+    """Return the data of a project; the faults of all sources are reported together."""
+    faults: list[str] = []
+    reads: list[Read] = []
+    relations: list[Relation] = []
+    for one in spec.relations:
+        with _gather(faults):
+            reads.append(read_relation(one, folder))
+            relations.append(reads[-1].relation)
+    for feature in spec.features:
+        with _gather(faults):
+            relations += read_features(feature, folder)
+    entities: dict[str, Vocabulary] = {}
+    for entity in spec.entities:
+        with _gather(faults):
+            entities[entity.name] = _read_ids(entity, folder)
+    faults += _kind_faults(relations, entities)
+    if faults:
+        raise DataError(faults)
+    try:
+        return Collection(relations, entities)
+    except DataError as error:
+        raise DataError(list(_located(error.faults, reads))) from error
+
+
+class _gather:
+    """Keeps the faults of a source, so that the next one is looked at too."""
+
+    def __init__(self, faults: list[str]) -> None:
+        self._faults = faults
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if isinstance(error, DataError):
+            self._faults += error.faults
+            return True
+        return False
+
+
+def _read_ids(spec: EntitySpec, folder: Path) -> Vocabulary:
+    table = open_table(spec, folder)
+    faults = table.lacking([spec.id], where=f"entities {spec.name!r}")
+    if faults:
+        raise DataError(faults)
+    codes = Codes()
+    for batch in table.batches(id_sql(table, spec.id)):
+        codes.add(batch.column(0))
+    found, ids = codes.finish()
+    faults = list(null_id_fault(table, spec.id)) if len(found) and found.min() < 0 else []
+    if faults:
+        raise DataError(faults)
+    return ids
+
+
+def _kind_faults(relations: Sequence[Relation], entities: Mapping[str, Vocabulary]) -> Iterator[str]:
+    """Yield the entity sets whose ids are numbers in one source and text in another: they could never match."""
+    seen: dict[str, tuple[str, bool]] = {}
+    sources = [(relation.rows, f"relation {relation.name!r}", relation.row_ids) for relation in relations]
+    sources += [(relation.cols, f"relation {relation.name!r}", relation.col_ids) for relation in relations]
+    sources += [(name, f"[entities.{name}]", ids) for name, ids in entities.items()]
+    for entity, where, ids in sources:
+        number = ids.ids.dtype.kind in "iu"
+        first, was = seen.setdefault(entity, (where, number))
+        if was != number and len(ids):
+            one, other = ("whole numbers", "text") if was else ("text", "whole numbers")
+            yield (
+                f"entity set {entity!r}: its ids are {one} in {first} and {other} in {where} (such as {ids.ids[0]!r}), so"
+                " none would match; make them alike, for example with a query that casts one of them."
+            )
+
+
+def _located(faults: Sequence[str], reads: Sequence[Read]) -> Iterator[str]:
+    """Yield the faults of a collection, those of repeated cells with the rows of the source that repeat them."""
+    better = {old: read.duplicates() for read in reads for old in duplicate_faults(read.relation)}
+    for fault in faults:
+        yield better.get(fault) or fault
+
+
+def _options(fit: FitSpec) -> dict[str, Any]:
+    """Return what GCMF is told; values it cannot have are refused here, before any data is read."""
+    given = {key: value for key, value in asdict(fit).items() if value is not None}
+    if "priors" in given:
+        try:
+            given["priors"] = Priors(**given["priors"])
+        except TypeError as error:
+            msg = f"[fit.priors]: {error}; known are alpha_shape, alpha_rate, tau_shape and tau_rate."
+            raise GcmfError(msg) from error
+    FitOptions(**{key: value for key, value in given.items() if key != "random_state"})
+    return given

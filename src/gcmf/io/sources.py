@@ -1,0 +1,268 @@
+"""Sources streamed into columns: one batch at a time, ids as numbers of a dictionary, never a list of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf.data.adapters.arrays import dense_block
+from gcmf.data.block import Block, narrow
+from gcmf.data.relation import Relation
+from gcmf.data.schema import check_likelihood, likelihood_support
+from gcmf.data.vocabulary import Vocabulary, and_more
+from gcmf.errors import DataError
+from gcmf.io.tables import INTEGERS, NUMBERS, guess_format, open_table, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from gcmf.io.schema import RelationSpec
+    from gcmf.io.tables import Table
+
+_RULES = {
+    "binary": ("{x} NOT IN (0, 1)", "bernoulli cells must be 0 or 1"),
+    "counts": ("{x} < 0 OR {x} <> floor({x})", "poisson cells must be integers >= 0"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A relation, and what is needed to find its faults in its source."""
+
+    relation: Relation
+    table: Table | None
+    spec: RelationSpec
+
+    def duplicates(self) -> str | None:
+        """Return the fault of a cell that a long source lists twice, with the rows that do."""
+        if self.table is None or self.spec.layout != "long":
+            return None
+        row, col, value = self.spec.row or "", self.spec.col or "", self.spec.value
+        kept = self.table.where or "TRUE"
+        shown = quote(value) if value else "1"
+        pair = f"{quote(row)}, {quote(col)}"
+        found = self.table.ask(
+            f"SELECT gcmf_row, {pair}, {shown} FROM (SELECT row_number() OVER () AS gcmf_row, * FROM {self.table.sql})"
+            f" WHERE {kept} QUALIFY count(*) OVER (PARTITION BY {pair}) > 1"
+            f" ORDER BY min(gcmf_row) OVER (PARTITION BY {pair}), gcmf_row LIMIT 2"
+        )
+        if len(found) < 2:
+            return None
+        (first, r, c, x), (second, _, _, y) = found
+        return (
+            f"{self.table.label}: row {first} and row {second} both give the cell {row} = {r!r}, {col} = {c!r} of"
+            f" relation {self.spec.name!r}, with the values {x} and {y}; keep one value per cell, for example by a query"
+            f" that groups by {row} and {col}."
+        )
+
+
+def read_relation(spec: RelationSpec, folder: Path) -> Read:
+    """Read the relation of a section.
+
+    Raises
+    ------
+    DataError
+        With every fault of the source, each with file, column, row number and value.
+    """
+    check_likelihood(spec.likelihood, relation=spec.name)
+    path = folder / spec.source
+    if spec.layout == "matrix" or (path.exists() and (spec.format or guess_format(path)) == "mtx"):
+        return Read(_read_matrix(spec, path), None, spec)
+    table = open_table(spec, folder)
+    block = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
+    return Read(Relation(spec.name, spec.rows, spec.cols, block, spec.likelihood), table, spec)
+
+
+def id_sql(table: Table, column: str) -> str:
+    """Return a column of ids in SQL: whole numbers stay numbers, everything else is text."""
+    cast = "BIGINT" if INTEGERS.match(table.columns[column]) else "VARCHAR"
+    return f"CAST({quote(column)} AS {cast})"
+
+
+def number_sql(table: Table, column: str, *, where: str) -> str:
+    """Return a column of numbers in SQL, null where it holds none."""
+    kind = table.columns[column]
+    if not (NUMBERS.match(kind) or kind in ("BOOLEAN", "VARCHAR")):
+        msg = f"{where}: the column {column!r} of {table.label} holds {kind.lower()}, not numbers; choose another."
+        raise DataError(msg)
+    return f"TRY_CAST({quote(column)} AS DOUBLE)"
+
+
+def null_id_fault(table: Table, column: str) -> Iterator[str]:
+    """Yield the fault of ids that are null."""
+    found = table.first(f"{quote(column)} IS NULL", column)
+    if found:
+        yield (
+            f"{table.label}, column {column!r}, row {found[0]}: the id is null{and_more(found[2] - 1)}; drop such rows,"
+            f' for example with where = "{column} IS NOT NULL", or give them an id.'
+        )
+
+
+def text_fault(table: Table, column: str) -> Iterator[str]:
+    """Yield the fault of values that are no numbers."""
+    if table.columns[column] != "VARCHAR":
+        return
+    found = table.first(f"{quote(column)} IS NOT NULL AND TRY_CAST({quote(column)} AS DOUBLE) IS NULL", column)
+    if found:
+        yield (
+            f"{table.label}, column {column!r}, row {found[0]}: {found[1]!r} is not a number{and_more(found[2] - 1)};"
+            " correct it, or leave it empty if it is missing."
+        )
+
+
+class Codes:
+    """Ids of many batches as int32 numbers of one dictionary, in order of first appearance."""
+
+    def __init__(self) -> None:
+        self._parts: list[Any] = []
+
+    def add(self, column: Any) -> None:  # noqa: ANN401 - Arrow's
+        """Take a batch of ids."""
+        self._parts.append(column.dictionary_encode())
+
+    def finish(self) -> tuple[npt.NDArray[np.int32], Vocabulary]:
+        """Return the number of every id, -1 where it is null, and the distinct ids."""
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+
+        if not self._parts:
+            return np.empty(0, np.int32), Vocabulary(np.empty(0, np.int64))
+        whole = pa.chunked_array(self._parts).unify_dictionaries()
+        self._parts.clear()
+        codes = np.concatenate([part.indices.fill_null(-1).to_numpy(zero_copy_only=False) for part in whole.chunks])
+        ids = whole.chunk(0).dictionary.to_numpy(zero_copy_only=False)
+        return codes.astype(np.int32, copy=False), Vocabulary(ids)
+
+
+def _read_long(table: Table, spec: RelationSpec) -> Block:
+    where = f"relation {spec.name!r}"
+    row, col, value = spec.row or "", spec.col or "", spec.value
+    faults = table.lacking([name for name in (row, col, value) if name is not None], where=where)
+    if faults:
+        raise DataError(faults)
+    x_sql = number_sql(table, value, where=where) if value else "CAST(1 AS DOUBLE)"
+    rows, cols, parts = Codes(), Codes(), [np.empty(0, np.float32)]
+    for batch in table.batches(f"{id_sql(table, row)} AS r, {id_sql(table, col)} AS c, {x_sql} AS x"):
+        rows.add(batch.column(0))
+        cols.add(batch.column(1))
+        parts.append(narrow(batch.column(2).to_numpy(zero_copy_only=False)))
+    x = np.concatenate(parts)
+    parts.clear()
+    i, row_ids = rows.finish()
+    j, col_ids = cols.finish()
+    block = Block(row_ids, col_ids, i, j, x)
+    faults = list(_long_faults(table, spec, block))
+    if faults:
+        raise DataError(faults)
+    return _settle(block, filled=spec.blanks == "zero")
+
+
+def _settle(block: Block, *, filled: bool) -> Block:
+    """Leave out what is not listed in the layout: missing cells, or observed zeros."""
+    kept = block.x != 0 if filled else ~np.isnan(block.x)
+    if kept.all():
+        return Block(block.row_ids, block.col_ids, block.i, block.j, block.x, filled=filled)
+    i, j, x = block.i[kept], block.j[kept], narrow(block.x[kept])
+    return Block(block.row_ids, block.col_ids, i, j, x, filled=filled)
+
+
+def _long_faults(table: Table, spec: RelationSpec, block: Block) -> Iterator[str]:
+    """Yield what is wrong with the values read; only then is the source asked where."""
+    if not len(block.x):
+        yield f"relation {spec.name!r}: {table.label} has no rows" + (" that meet where." if spec.where else ".")
+        return
+    for column, codes in ((spec.row, block.i), (spec.col, block.j)):
+        if column and codes.min() < 0:
+            yield from null_id_fault(table, column)
+    if spec.value is None:
+        return
+    missing = np.isnan(block.x)
+    if missing.any():
+        yield from text_fault(table, spec.value)
+        if missing.all():
+            yield f"relation {spec.name!r}: every value in column {spec.value!r} of {table.label} is missing."
+        if spec.blanks == "zero":
+            yield from _bad_values(table, spec.value, "{x} IS NULL OR isnan({x})",
+                                   'with blanks = "zero" every cell needs a value')  # fmt: skip
+    if np.isinf(block.x).any():
+        yield from _bad_values(table, spec.value, "isinf({x})", "an observed cell must be a finite number")
+    support = likelihood_support(spec.likelihood)
+    if support in _RULES:
+        seen = block.x[~missing & np.isfinite(block.x)]
+        wrong = (seen != 0) & (seen != 1) if support == "binary" else (seen < 0) | (seen != np.floor(seen))
+        if wrong.any():
+            yield from _bad_values(table, spec.value, *_RULES[support])
+
+
+def _bad_values(table: Table, column: str, condition: str, rule: str) -> Iterator[str]:
+    """Yield the fault of the first value that a condition on {x} holds for."""
+    found = table.first(condition.format(x=f"TRY_CAST({quote(column)} AS DOUBLE)"), column)
+    if found:
+        yield (
+            f"{table.label}, column {column!r}, row {found[0]}: the value is {found[1]}{and_more(found[2] - 1)}, but"
+            f" {rule}; correct or drop it, or use another likelihood."
+        )
+
+
+def _read_wide(table: Table, spec: RelationSpec) -> Block:
+    """Read a line per row entity: the ids are in the column `row` names, or in the first."""
+    where = f"relation {spec.name!r}"
+    row = spec.row or next(iter(table.columns))
+    faults = table.lacking([row], where=where)
+    if faults:
+        raise DataError(faults)
+    names = [name for name in table.columns if name != row]
+    numbers = ", ".join(number_sql(table, name, where=where) for name in names)
+    codes, parts = Codes(), []
+    for batch in table.batches(f"{id_sql(table, row)}, {numbers}"):
+        codes.add(batch.column(0))
+        parts.append(np.column_stack([one.to_numpy(zero_copy_only=False) for one in batch.columns[1:]]))
+    i, ids = codes.finish()
+    faults = [fault for name in names for fault in text_fault(table, name)]
+    faults += null_id_fault(table, row) if len(i) and i.min() < 0 else []
+    faults += repeated_id_fault(table, row) if len(ids) < len(i) else []
+    x = np.concatenate(parts) if parts else np.empty((0, len(names)))
+    for at, name in enumerate(names):
+        faults += _column_faults(table, name, x[:, at], spec)
+    if faults:
+        raise DataError(faults)
+    return dense_block(x, ~np.isnan(x), row_ids=ids, col_ids=Vocabulary(names))
+
+
+def _column_faults(table: Table, column: str, x: npt.NDArray[np.float64], spec: RelationSpec) -> list[str]:
+    """Return the faults of one column of a wide table."""
+    if np.isinf(x).any():
+        return list(_bad_values(table, column, "isinf({x})", "an observed cell must be a finite number"))
+    support = likelihood_support(spec.likelihood)
+    return list(_bad_values(table, column, *_RULES[support])) if support in _RULES else []
+
+
+def repeated_id_fault(table: Table, column: str) -> Iterator[str]:
+    """Yield the fault of an id that has two lines."""
+    name = quote(column)
+    found = table.first(f"{name} IN (SELECT {name} FROM {table.filtered} GROUP BY 1 HAVING count(*) > 1)", column)
+    if found:
+        yield (
+            f"{table.label}, column {column!r}, row {found[0]}: the id {found[1]!r} comes more than once; an entity may"
+            " have one line only."
+        )
+
+
+def _read_matrix(spec: RelationSpec, path: Path) -> Relation:
+    """Read a Matrix Market file; ids are positions from 0."""
+    from scipy.io import mmread  # noqa: PLC0415 - only who has one waits for it
+
+    if not path.exists():
+        msg = f"{spec.source}: there is no such file in {path.parent}."
+        raise DataError(msg)
+    try:
+        data = mmread(path)
+    except (ValueError, OSError) as error:
+        msg = f"{spec.source} cannot be read as Matrix Market: {error}"
+        raise DataError(msg) from error
+    dense = isinstance(data, np.ndarray)
+    return Relation(spec.name, spec.rows, spec.cols, data, spec.likelihood, blanks=None if dense else spec.blanks)
