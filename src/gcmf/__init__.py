@@ -32,7 +32,7 @@ _HOMES = {
     "Status": "gcmf.fit",
     "load": "gcmf.storage",
 }
-_MODULES = ("datasets", "errors", "likelihoods", "plot")
+_MODULES = ("datasets", "errors", "likelihoods", "omics", "plot")
 
 __all__ = ["CCA", "GCMF", "GFA", "PCA", "Collection", "Priors", "Relation", "Status", "datasets", "likelihoods", "load"]
 

@@ -77,7 +77,7 @@ class ReferenceEngine:
         return total
 
     def _moments(self, e: int, i: int, block: Block, j: np.ndarray) -> tuple[Floats, Floats]:
-        """M = ū_i·ū_j + b̄_i + b̄_j + offset and v = Σ_k [ū²_ik ũ_jk + ũ_ik ū²_jk + ũ_ik ũ_jk] + b̃_i + b̃_j."""
+        """m = ū_i·ū_j + b̄_i + b̄_j + offset and v = Σ_k [ū²_ik ũ_jk + ũ_ik ū²_jk + ũ_ik ũ_jk] + b̃_i + b̃_j."""
         s = self._state
         u, u_var = _f8(s.mean[e][i]), _f8(s.var[e][i])
         p, p_var = _f8(s.mean[block.other][j]), _f8(s.var[block.other][j])

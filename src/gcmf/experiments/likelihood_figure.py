@@ -44,14 +44,15 @@ def draw_likelihood(table: pd.DataFrame, curve_m: int) -> Figure:
             left.set_title(f"{title}, M = {curve_m}")
             _by_m(right, plain, value)
             right.set_title("strength 1, by number of matrices M")
+            if value == "entries_relative":
+                _floor(left, curve)
             if value != "factors":
                 ends = [*left.get_ylim(), *right.get_ylim()]
                 left.set_ylim(min(ends), max(ends))
                 right.sharey(left)
                 for ax in (left, right):
                     _paper(ax)
-                    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
-        _floor(axes[1, 0], curve)
+                    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         _true_factors(axes[2, 0], axes[2, 1], curve_m, sorted(plain["M"].unique()))
         axes[2, 0].set_xlabel("strength of the signal: standard deviation of u")
         axes[2, 1].set_xlabel("M")

@@ -51,7 +51,7 @@ SETTINGS = {
     Size.QUICK: Settings(250, 250, 150, 1, 6, ("random", "cold 20%", "cold 50%"), max_iter=40, tol=1e-3),
     Size.FULL: Settings(None, None, None, 3, 20),
 }
-MIDDLE = Settings(1500, 1000, 1000, 2, 10)
+MIDDLE = Settings(800, 600, 400, 1, 10, max_iter=100, tol=3e-4)
 """Between the two: what docs/reproduction shows."""
 
 

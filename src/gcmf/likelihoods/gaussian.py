@@ -34,7 +34,7 @@ class Gaussian:
         return 1.0
 
     def quadratic(self, x: Floats, m: Floats, v: Floats, weight: float) -> tuple[Floats, Floats]:
-        """W = ⟨τ⟩ and z = x."""
+        """w = ⟨τ⟩ and z = x."""
         del m, v
         return np.full_like(x, weight), weight * x
 
