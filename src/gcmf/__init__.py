@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gcmf.estimators.gfa import GFA
     from gcmf.estimators.pca import PCA
     from gcmf.fit import Status
+    from gcmf.io.project import read_project
     from gcmf.options import Priors
     from gcmf.storage import load
 
@@ -31,10 +32,11 @@ _HOMES = {
     "Relation": "gcmf.data.relation",
     "Status": "gcmf.fit",
     "load": "gcmf.storage",
+    "read_project": "gcmf.io.project",
 }
 _MODULES = ("datasets", "errors", "likelihoods", "omics", "plot")
 
-__all__ = ["CCA", "GCMF", "GFA", "PCA", "Collection", "Priors", "Relation", "Status", "datasets", "likelihoods", "load"]
+__all__ = ["CCA", "GCMF", "GFA", "PCA", "Collection", "Priors", "Relation", "Status", "datasets", "likelihoods", "load", "read_project"]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

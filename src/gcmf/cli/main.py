@@ -9,6 +9,13 @@ from typer.core import TyperGroup
 
 from gcmf import __version__
 from gcmf.cli.demo import demo
+from gcmf.cli.describe import describe
+from gcmf.cli.doctor import doctor
+from gcmf.cli.evaluate import evaluate
+from gcmf.cli.export import export
+from gcmf.cli.fit import fit
+from gcmf.cli.init import init
+from gcmf.cli.predict import predict
 from gcmf.cli.reproduce import reproduce
 from gcmf.cli.screen import show_error
 from gcmf.errors import GcmfError
@@ -26,11 +33,14 @@ class Commands(TyperGroup):
                 raise
             show_error(str(error))
             raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            show_error("Stopped; nothing was written.")
+            raise typer.Exit(130) from None
 
 
 app = typer.Typer(
     cls=Commands,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_show_locals=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -52,11 +62,16 @@ def main(
     ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,  # noqa: FBT002
 ) -> None:
-    """Learn one low-rank representation of any collection of matrices that share entities."""
+    """Learn one low-rank representation of any collection of matrices that share entities.
+
+    Exit codes: 0 all is done (also a fit that was stopped early: its model is written), 1 the data, a file or an
+    option value cannot be used, 2 the command itself is wrong, 130 stopped by Ctrl-C before there was anything to keep.
+    """
     del version, debug
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
 
-app.command()(demo)
+for _command in (init, fit, predict, describe, export, evaluate, doctor, demo):
+    app.command()(_command)
 app.command()(reproduce)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -20,3 +21,29 @@ def show_error(message: str) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     console(stderr=True).print(Text.assemble(("Error: ", "bold red"), message))
+
+
+def show_json(value: object) -> None:
+    """Show plain values as JSON, for other programs; what is no number is null."""
+    import json  # noqa: PLC0415
+    import math  # noqa: PLC0415
+
+    def plain(one: object) -> object:
+        if isinstance(one, dict):
+            return {str(key): plain(own) for key, own in one.items()}
+        if isinstance(one, list | tuple):
+            return [plain(own) for own in one]
+        return None if isinstance(one, float) and not math.isfinite(one) else one
+
+    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+
+
+def plain_table(*columns: str) -> Table:
+    """Return an empty table without lines; all columns but the first are numbers."""
+    from rich import box  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right")
+    return table

@@ -100,7 +100,8 @@ class Case:
 def coarsen(faces: NDArray[np.float64], by: int) -> NDArray[np.float64]:
     """Average squares of `by` × `by` pixels."""
     *first, height, width = faces.shape
-    return faces.reshape(*first, height // by, by, width // by, by).mean(axis=(-3, -1))
+    squares = faces.reshape(*first, height // by, by, width // by, by)
+    return np.asarray(squares.mean(axis=(-3, -1)), dtype=np.float64)
 
 
 def sit(faces: NDArray[np.float64], pair: tuple[int, int], *, seed: int) -> Sitting:
@@ -193,7 +194,10 @@ def relate(table: pd.DataFrame) -> pd.DataFrame:
 def claims(table: pd.DataFrame) -> tuple[Claim, ...]:
     """Judge by the medians over people drawn anew, for each pair of lightings."""
     valleys = table.dropna(subset="sigma").groupby(["bias", "pair", "sigma"], sort=False)["relative"].median()
-    curves = {_name(*key): one.droplevel([0, 1]) for key, one in valleys.groupby(["bias", "pair"], sort=False)}
+    curves = {
+        f"{pair} ({'biases' if bias else 'no biases'})": one.droplevel([0, 1])
+        for (bias, pair), one in valleys.groupby(["bias", "pair"], sort=False)
+    }
     low = {name: (one.min(), one.idxmin(), int((one < 1 - BACK).sum())) for name, one in curves.items()}
     n = len(next(iter(curves.values())))
     said = "; ".join(f"{name}: {least - 1:+.1%} at σ = {at:g}" for name, (least, at, _) in low.items())
@@ -208,10 +212,6 @@ def claims(table: pd.DataFrame) -> tuple[Claim, ...]:
         _back("narrow", {name: start for name, (start, _) in ends.items()}),
         _back("wide", {name: end for name, (_, end) in ends.items()}),
     )  # fmt: skip
-
-
-def _name(bias: bool, pair: str) -> str:  # noqa: FBT001 - a key of the table
-    return f"{pair} ({'biases' if bias else 'no biases'})"
 
 
 def _back(which: str, change: dict[str, float]) -> Claim:

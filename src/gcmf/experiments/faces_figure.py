@@ -39,7 +39,8 @@ def draw_faces(table: pd.DataFrame, pictures: dict[str, Pictures]) -> Figure:
     """Draw the error over widths, a panel with and one without biases, and faces of each pair of lightings."""
     with styled():
         figure = new_figure(12.0, 8.6)
-        top, bottom = figure.subfigures(2, 1, height_ratios=[1.0, 1.05])
+        parts: Any = figure.subfigures(2, 1, height_ratios=[1.0, 1.05])
+        top, bottom = parts
         top.suptitle("Faces in a lighting they were never seen in: error relative to the views alone", **_HEADING)
         biases = sorted(table["bias"].unique(), reverse=True)
         axes: Any = top.subplots(1, len(biases), squeeze=False, sharey=True)

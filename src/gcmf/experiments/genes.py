@@ -130,7 +130,8 @@ def proximity(genes: Genes, share: float, rng: np.random.Generator) -> Relation:
         ones = rng.random(len(i)) < probability(genes, i, j)
         data = sparse.csr_array((np.ones(int(ones.sum())), (i[ones], j[ones])), shape=(n, n))
         options["blanks"] = "zero"
-    return Relation("proximity", *VIEWS.values(), data, "bernoulli", **options)
+    expressed, copied = VIEWS.values()
+    return Relation("proximity", expressed, copied, data, "bernoulli", **options)
 
 
 def probability(genes: Genes, i: NDArray[np.int64], j: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -29,7 +29,7 @@ class Source:
     table: str | None = None
     """Which table of a database."""
     query: str | None = None
-    """Or what to ask a database for."""
+    """Or what to ask a database for; a file is called `source` in it."""
     where: str | None = None
     """An SQL condition that the rows to be used meet."""
     encoding: str | None = None

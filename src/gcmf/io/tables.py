@@ -94,12 +94,15 @@ def open_table(source: Source, folder: Path) -> Table:
     kind = source.format or guess_format(path)
     if kind in ("sqlite", "duckdb"):
         return _open_database(source, path, kind)
-    if source.table is not None or source.query is not None:
-        msg = f"{label}: table and query are for databases, and this is read as {kind}; leave them out, or use where."
+    if source.table is not None:
+        msg = f"{label}: table is for databases, and this is read as {kind}; leave it out, or use query or where."
         raise DataError(msg)
     connection = connect()
     with duck_errors(label):
         sql = _from_file(connection, path, kind, source.encoding)
+        if source.query is not None:
+            connection.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {sql}")
+            sql, label = f"({source.query.strip().removesuffix(';')}) AS gcmf_source", f"{label} (query)"
         columns = _describe(connection, sql)
     return Table(connection, sql, label, columns, source.where)
 

@@ -116,7 +116,7 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     views = read_views(mdata, layer=layer, use_var=use_var, use_obs=use_obs)
     kinds = _likelihoods(views, likelihoods)
     blank = {name: given or "zero" for name, given in per_view("blanks", blanks, mods).items()}
-    scaled, deviations = _standardized(views, kinds, blank, standardize)
+    scaled, deviations = _standardized(views, kinds, blank, wanted=standardize)
     relations = [_relation(view, kinds[view.name], blank[view.name]) for view in scaled.views]
     extra = _augmented(augment, views, mods)
     declared = {OBSERVATIONS: views.obs, **{view.name: view.var for view in views.views}}
@@ -150,7 +150,7 @@ def _likelihoods(views: Views, given: Likelihoods) -> dict[str, str | Likelihood
 
 
 def _standardized(
-    views: Views, kinds: Mapping[str, Any], blanks: Mapping[str, str], wanted: bool | Iterable[str]
+    views: Views, kinds: Mapping[str, Any], blanks: Mapping[str, str], *, wanted: bool | Iterable[str]
 ) -> tuple[Views, dict[str, NDArray[np.float64]]]:
     """Views with features of unit variance where that is wanted, and what they were divided by."""
     gaussian = [view.name for view in views.views if likelihood_name(kinds[view.name]) == "gaussian"]

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from gcmf.omics.views import OBSERVATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pandas as pd
     from numpy.typing import NDArray
 
     from gcmf.estimators.gcmf import GCMF
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Loadings:
-    """One view of the answer: predictor = intercept + factors · weightsᵀ, for Gaussian views in the units of the data."""
+    """Predictor of one view = intercept + factors · weightsᵀ, for Gaussian views in the units of the data."""
 
     weights: Floats
     """(features, K)."""

@@ -1,0 +1,43 @@
+"""A model in the terminal, in tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.text import Text
+
+from gcmf.cli.screen import console, plain_table
+
+
+def show_model(found: dict[str, Any]) -> None:
+    """Show what `gcmf.io.results.describe` returns."""
+    screen = console()
+    for title, table in (("Relations", _relations(found)), ("Factors", _factors(found))):
+        screen.print(Text(title, "bold"))
+        screen.print(table)
+        screen.print()
+    fit = found["fit"]
+    screen.print(Text(f"{fit['iterations']} sweeps, ELBO {fit['elbo']:,.1f}, {fit['says']}"))
+
+
+def _relations(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
+    table = plain_table("relation", "joins", "kind", "noise", "biases explain", "all explains")
+    for one in found["relations"]:
+        joins = " × ".join(f"{name} ({found['entities'][name]:,})" for name in (one["rows"], one["cols"]))
+        noise = "" if one["noise_std"] is None else f"{one['noise_std']:.4g}"
+        shares = (f"{one['explained'][name]:.1%}" for name in ("bias", "total"))
+        table.add_row(Text(one["name"]), Text(joins), one["likelihood"], noise, *shares)
+    return table
+
+
+def _factors(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
+    """A line per factor: its activity in each entity set, and what it adds to each relation."""
+    entities, relations = list(found["entities"]), found["relations"]
+    table = plain_table("factor", "role", *entities, *(f"% of {one['name']}" for one in relations))
+    for factor in found["factors"]:
+        activity = [f"{factor['activity'][name]:.2f}" if factor["activity"][name] else "·" for name in entities]
+        shares = [
+            f"{one['explained'][factor['name']]:.1%}" if one["name"] in factor["relations"] else "·" for one in relations
+        ]
+        table.add_row(factor["name"], factor["role"], *activity, *shares)
+    return table

@@ -1,0 +1,77 @@
+"""The state of an installation: looked at, and shown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+import warnings
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+from rich.text import Text
+
+import gcmf
+from gcmf.cli.screen import console, plain_table
+from gcmf.engines.select import available_threads
+from gcmf.errors import ConvergenceWarning
+
+_PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors", "duckdb", "pyarrow", "polars")
+
+
+def examine() -> dict[str, Any]:
+    """Return versions, threads, devices, the cache of compiled code, and whether a small fit comes out right."""
+    from numba import config  # noqa: PLC0415 - slow to import
+
+    packages: dict[str, str | None] = {}
+    for name in _PACKAGES:
+        try:
+            packages[name] = version(name)
+        except PackageNotFoundError:
+            packages[name] = None
+    return {
+        "gcmf": gcmf.__version__,
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "packages": packages,
+        "threads": available_threads(),
+        "devices": ["cpu", "reference"],
+        "cache": config.CACHE_DIR or os.environ.get("NUMBA_CACHE_DIR") or "beside the code, in __pycache__",
+        "self_test": self_test(),
+    }
+
+
+def self_test() -> dict[str, Any]:
+    """Fit two small matrices that share two factors, and compare the compiled engine with plain NumPy."""
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(40, 2))
+    data = {
+        ("a", key): shared @ rng.normal(size=(2, 30)) + 0.1 * rng.normal(size=(40, 30)) for key in ("b", "c")
+    }
+    started = time.monotonic()
+    bounds = {}
+    for device in ("cpu", "reference"):
+        model = gcmf.GCMF(4, max_iter=10, random_state=0, device=device, dtype="float64", progress=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            bounds[device] = float(model.fit(data).elbo_)
+    gap = abs(bounds["cpu"] - bounds["reference"]) / abs(bounds["reference"])
+    passed = bool(np.isfinite(gap) and gap < 1e-6)
+    return {"passed": passed, "seconds": round(time.monotonic() - started, 2), "difference": gap}
+
+
+def show(found: dict[str, Any]) -> None:
+    """Show what `examine` returns."""
+    table = plain_table("what", "found")
+    table.columns[1].justify = "left"
+    for name in ("gcmf", "python", "system", "threads", "cache"):
+        table.add_row(name, Text(str(found[name])))
+    table.add_row("devices", ", ".join(found["devices"]))
+    for name, number in found["packages"].items():
+        table.add_row(name, number or Text("not installed", "yellow"))
+    screen = console()
+    screen.print(table)
+    test = found["self_test"]
+    said = "passed" if test["passed"] else "FAILED: the compiled engine disagrees with plain NumPy"
+    screen.print(Text(f"\nself-test {said} ({test['seconds']} s)", "green" if test["passed"] else "bold red"))

@@ -1,0 +1,29 @@
+"""`gcmf fit`: from a project file to a model file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def fit(  # noqa: PLR0913 - one name for each thing that may be asked for
+    project: Annotated[Path, typer.Argument(help="A project file, or a folder with a gcmf.toml.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The model file; else as the project file says.")
+    ] = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="Hide this share of all cells, and report the error on them.", min=0, max=0.9)
+    ] = None,
+    max_iter: Annotated[int | None, typer.Option(help="Sweeps, at most.", min=1)] = None,
+    n_factors: Annotated[int | None, typer.Option(help="Factors to start from.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(help="Decides where the fit starts and what is hidden.", min=0)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002 - as Typer wants it
+) -> None:
+    """Fit the collection that a project file describes. Ctrl-C once stops the fit and keeps the model."""
+    from gcmf.cli.fit_screen import fit_and_show  # noqa: PLC0415 - help must not wait for it
+
+    given = {"max_iter": max_iter, "n_factors": n_factors, "random_state": seed}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    fit_and_show(project, out, holdout=holdout, chosen=chosen, as_json=as_json)

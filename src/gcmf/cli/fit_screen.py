@@ -1,0 +1,103 @@
+"""A fit in the terminal: a live line while it runs, what came out when it is done."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from rich import progress
+from rich.text import Text
+
+from gcmf.cli.screen import console, show_json
+from gcmf.errors import ConvergenceWarning
+from gcmf.estimators.gcmf import GCMF
+from gcmf.io.holdout import HeldOut, score
+from gcmf.io.project import read_project
+from gcmf.storage import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import TracebackType
+
+    from gcmf.data.collection import Collection
+    from gcmf.fit import StepInfo
+
+
+class Live:
+    """Iteration, bound and its change, factors alive, held-out error, time left at most."""
+
+    def __init__(self, max_iter: int, held_out: HeldOut | None) -> None:
+        self._held_out = held_out
+        self._bars = progress.Progress(
+            progress.BarColumn(bar_width=20),
+            progress.MofNCompleteColumn(),
+            progress.TextColumn("{task.description}"),
+            progress.TextColumn("left, at most:"),
+            progress.TimeRemainingColumn(),
+            console=console(stderr=True),
+        )
+        self._task = self._bars.add_task("starting (the first fit on a machine compiles)", total=max_iter)
+
+    def __enter__(self) -> Live:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._bars.stop()
+
+    def __call__(self, info: StepInfo) -> None:
+        """Show a sweep."""
+        said = f"ELBO {info.elbo:,.1f} ({info.change:+.2g}), {info.n_factors} factors"
+        if self._held_out is not None and self._held_out.errors:
+            said += ", held-out " + ", ".join(f"{name} {error:.4g}" for name, error in self._held_out.errors.items())
+        self._bars.update(self._task, completed=info.iteration, description=said)
+
+
+def fit_and_show(
+    path: Path, out: Path | None, *, holdout: float | None, chosen: dict[str, Any], as_json: bool
+) -> None:
+    """Read, fit, save, report."""
+    screen = console(stderr=True)
+    started = time.monotonic()
+    screen.print(Text(f"Reading {path}"))
+    project = read_project(path)
+    data = project.collection
+    target = out if out is not None else project.path.parent / project.output.model
+    check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
+    screen.print(Text(repr(data)))
+    options = {"random_state": 0, **project.options, **chosen}
+    train, test = data.split(holdout, random_state=options["random_state"]) if holdout else (data, None)
+    model = _fit(GCMF(**{**options, "progress": False}), train, test)
+    model.save(target)
+    report = {
+        "model": str(target), "status": model.status_.name.lower(), "says": str(model.status_),
+        "iterations": model.n_iter_, "elbo": model.elbo_, "factors": model.n_factors_active_, "cells": data.n_cells,
+        "held_out_rmse": score(model, test) if test is not None else None,
+        "seconds": round(time.monotonic() - started, 3),
+    }  # fmt: skip
+    if as_json:
+        show_json(report)
+    else:
+        _show(report, model)
+
+
+def _fit(model: GCMF, train: Collection, test: Collection | None) -> GCMF:
+    held_out = HeldOut(model, train, test) if test is not None else None
+    with Live(model.max_iter, held_out) as live, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
+        callbacks: list[Callable[[StepInfo], object]] = [one for one in (held_out, live) if one is not None]
+        model.set_params(callbacks=callbacks).fit(train)
+    return model.set_params(callbacks=())  # type: ignore[no-any-return]  # scikit-learn has no types
+
+
+def _show(report: dict[str, Any], model: GCMF) -> None:
+    screen = console()
+    roles = model.structure()["role"].value_counts()
+    kinds = ", ".join(f"{count} {role}" for role, count in roles.items()) or "none"
+    screen.print(Text(f"{report['iterations']} sweeps in {report['seconds']:.1f} s, {report['says']}"))
+    screen.print(Text(f"{report['factors']} active factors: {kinds}"))
+    for name, error in (report["held_out_rmse"] or {}).items():
+        screen.print(Text(f"held-out RMSE of {name}: {error:.4g}"))
+    screen.print(Text.assemble("Written: ", (report["model"], "bold")), soft_wrap=True)

@@ -1,0 +1,40 @@
+"""`gcmf predict`: ids in, means and deviations out."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Unknown(str, Enum):
+    """What to do with ids that the model has never heard of."""
+
+    error = "error"
+    prior = "prior"
+
+
+def predict(  # noqa: PLR0913 - one name for each thing that may be asked for
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    cells: Annotated[
+        Path | None, typer.Argument(help="A table with the ids of a cell per line: CSV, Parquet, Arrow, JSON lines.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A .parquet or .csv file; else CSV on the screen.")
+    ] = None,
+    relation: Annotated[str | None, typer.Option(help="Which relation, where there are several.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Predict every cell of the relation.")] = False,  # noqa: FBT002 - as Typer wants it
+    row: Annotated[str | None, typer.Option(help="The column of row ids.")] = None,
+    col: Annotated[str | None, typer.Option(help="The column of column ids.")] = None,
+    unknown: Annotated[Unknown, typer.Option(help="Refuse ids never seen, or use the prior.")] = Unknown.error,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on the screen.")] = False,  # noqa: FBT002
+) -> None:
+    """Predict cells by id: mean and standard deviation of what would be observed."""
+    from gcmf.cli.predict_screen import predict_and_show  # noqa: PLC0415 - help must not wait for it
+
+    if (cells is None) != every:
+        msg = "Give a table of CELLS, or --all for every cell of a relation."
+        raise typer.BadParameter(msg)
+    predict_and_show(model, cells, out, relation=relation, columns=(row, col), unknown=unknown.value, as_json=as_json)

@@ -1,0 +1,271 @@
+"""`gcmf init`: from a look at tables to a first project file, each guess explained."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from gcmf.errors import DataError
+from gcmf.io.guess import Links, link
+from gcmf.io.look import look_at
+from gcmf.io.schema import EntitySpec, FeatureSpec, RelationSpec
+from gcmf.io.tables import quote
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gcmf.io.look import Column, Look
+
+_MAX_CATEGORIES = 50
+_RATING_WORDS = {"rating", "score", "stars", "grade", "value"}
+_COUNT_WORDS = {"count", "counts", "n", "num", "plays", "weight", "quantity", "qty", "freq", "frequency", "amount", "clicks"}
+
+
+@dataclass
+class Found:
+    """A project to be written: its sections, why each is as it is, and what a person should check."""
+
+    relations: list[RelationSpec] = field(default_factory=list)
+    features: list[FeatureSpec] = field(default_factory=list)
+    entities: list[EntitySpec] = field(default_factory=list)
+    reasons: dict[str, list[str]] = field(default_factory=dict)
+    """By section, such as "relations.ratings"."""
+    notes: list[str] = field(default_factory=list)
+
+    def taken(self, one: str, other: str) -> str | None:
+        """Return the relation that already joins two sets."""
+        return next((own.name for own in self.relations if {own.rows, own.cols} == {one, other}), None)
+
+    def relate(self, spec: RelationSpec, reasons: list[str]) -> None:
+        """Add a relation, unless the model cannot have it beside the others."""
+        taken = self.taken(spec.rows, spec.cols)
+        if taken is not None or spec.rows == spec.cols:
+            why = f"{taken} already joins them" if taken else "the model does not cover a set related with itself"
+            self.notes.append(f"{spec.table or spec.source}: a relation {spec.rows} × {spec.cols} was left out, {why}.")
+            return
+        self.relations.append(spec)
+        self.reasons[f"relations.{spec.name}"] = reasons
+
+
+def discover(source: Path, *, base: Path) -> Found:
+    """Look at a folder of tables or a database, and guess what it relates.
+
+    Columns that declared keys, names or shared values tie together become entity sets, tables with two columns of
+    ids relations, other columns of a table with a line per entity features.
+
+    Raises
+    ------
+    DataError
+        When there is no table, or none that relates anything.
+    """
+    looks, skipped = look_at(source, base=base)
+    if not looks:
+        msg = f"{source} holds no table that can be read." + "".join(f" {note}" for note in skipped)
+        raise DataError(msg)
+    links = link(looks)
+    found = Found(notes=[*skipped, *links.notes])
+    for look in (one for one in looks if one.key is None and len(links.of(one)) == 2):
+        _pair(found, look, links)
+    for look in (one for one in looks if one.key is None and len(links.of(one)) > 2):
+        _triple(found, look, links)
+    for look in looks:
+        if look.key is not None:
+            _references(found, look, links)
+        elif len(links.of(look)) < 2 and look.name not in links.itself:
+            found.notes.append(f"{look.name} was left out: it has no two columns of ids, and no key.")
+    used = {entity for one in found.relations for entity in (one.rows, one.cols)}
+    for look in (one for one in looks if one.key is not None):
+        _features(found, look, links, used=used or {links.entities[look.name, look.key or ""]})
+    if not found.relations and not found.features:
+        msg = f"Nothing in {source} relates anything: no table has two columns of ids or features of a key."
+        raise DataError(msg)
+    return found
+
+
+def write_project(found: Found, path: Path, *, replace: bool) -> None:
+    """Write a project file, with the reason of each guess in a comment."""
+    if path.exists() and not replace:
+        msg = f"{path} is there already; use --force to replace it, or --out to write elsewhere."
+        raise DataError(msg)
+    try:
+        path.write_text(to_toml(found), encoding="utf-8")
+    except OSError as error:
+        msg = f"Cannot write {path}: {error.strerror}."
+        raise DataError(msg) from error
+
+
+def to_toml(found: Found) -> str:
+    """Return a project as TOML."""
+    lines = ["# Written by `gcmf init`: every guess is explained, and meant to be corrected where it is wrong.",
+             "# Paths are relative to this file.", ""]  # fmt: skip
+    if found.notes:
+        lines += ["# To be checked:", *(f"# - {_one_line(note)}" for note in found.notes), ""]
+    for kind, specs in (("relations", found.relations), ("features", found.features), ("entities", found.entities)):
+        for spec in specs:
+            lines += [f"# {_one_line(reason)}" for reason in found.reasons.get(f"{kind}.{spec.name}", [])]
+            lines += [f"[{kind}.{_key(spec.name)}]", *_values(spec), ""]
+    lines += ["[fit]", "n_factors = 20  # to start from; superfluous ones are switched off", "random_state = 0", "",
+              "[output]", 'model = "model.gcmf"', ""]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _key(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain else json.dumps(name, ensure_ascii=False)
+
+
+def _values(spec: Any) -> list[str]:  # noqa: ANN401 - any section
+    shown = []
+    for one in fields(spec):
+        value = getattr(spec, one.name)
+        if one.name != "name" and value is not None and value != () and not (one.name == "layout" and value == "long"):
+            listed = list(value) if isinstance(value, tuple) else value
+            shown.append(f"{one.name} = {json.dumps(listed, ensure_ascii=False)}")
+    return shown
+
+
+def _origin(look: Look) -> dict[str, Any]:
+    own = look.source
+    return {"source": own.source, "table": own.table, "format": own.format, "encoding": own.encoding}
+
+
+def _grouped(look: Look, columns: tuple[str, str], value: str) -> dict[str, Any]:
+    """Return the source of a table whose cells are put together by a query."""
+    origin = _origin(look)
+    table = quote(origin.pop("table") or "source")
+    pair = ", ".join(map(quote, columns))
+    return {**origin, "query": f"SELECT {pair}, {value} FROM {table} GROUP BY {pair}"}
+
+
+def _pair(found: Found, look: Look, links: Links) -> None:
+    """A table of cells: two columns of ids, and one value or none."""
+    (row, rows), (col, cols) = links.of(look).items()
+    if rows == cols:
+        found.notes.append(f"{look.name} relates {rows} with itself, which the model does not cover; it was left out.")
+        return
+    value, reasons = _value_column(found, look, (row, col))
+    reasons = [_ids_said(look, links, row), _ids_said(look, links, col), *reasons]
+    repeated = _repeats(look, (row, col))
+    if value is None:
+        origin = _origin(look)
+        if repeated:
+            origin = {**_grouped(look, (row, col), "1 AS related")}
+            reasons.append(f"{repeated:,} pairs are listed more than once, which counts as once")
+        reasons.append('no column of values: a listed pair is a 1, and blanks = "zero" takes all others for 0;'
+                       ' use "missing" if nothing is known of them')  # fmt: skip
+        spec = RelationSpec(**origin, name=look.name, rows=rows, cols=cols, row=row, col=col, likelihood="bernoulli",
+                            blanks="zero")  # fmt: skip
+        found.relate(spec, reasons)
+        return
+    likelihood, why = _likelihood(look.columns[value], look)
+    origin = _origin(look)
+    if repeated:
+        how = "sum" if likelihood == "poisson" else "max" if likelihood == "bernoulli" else "avg"
+        origin = _grouped(look, (row, col), f"{how}({quote(value)}) AS {quote(value)}")
+        found.notes.append(f"{look.name} lists {repeated:,} pairs more than once; their {how} is used.")
+    spec = RelationSpec(**origin, name=look.name, rows=rows, cols=cols, row=row, col=col, value=value,
+                        likelihood=likelihood, blanks="missing")  # fmt: skip
+    found.relate(spec, [*reasons, why, 'blanks = "missing": a pair that is not listed was never observed'])
+
+
+def _triple(found: Found, look: Look, links: Links) -> None:
+    """A table with three columns of ids or more: how often each two of them meet."""
+    for (row, rows), (col, cols) in combinations(links.of(look).items(), 2):
+        spec = RelationSpec(**_grouped(look, (row, col), "count(*) AS n"), name=f"{look.name}_{rows}_{cols}", rows=rows,
+                            cols=cols, row=row, col=col, value="n", likelihood="poisson", blanks="missing")  # fmt: skip
+        found.relate(spec, [f"{look.name} has {len(links.of(look))} columns of ids: how often each two meet is a count",
+                            'blanks = "missing": a pair that never met is not taken for a 0'])  # fmt: skip
+
+
+def _references(found: Found, look: Look, links: Links) -> None:
+    """A table with a key that refers to others: each reference is a relation of ones."""
+    key = look.key or ""
+    for column, entity in links.of(look).items():
+        if column != key:
+            where = f"{quote(column)} IS NOT NULL" if look.columns[column].nulls else None
+            spec = RelationSpec(**_origin(look), where=where, name=f"{look.name}_{entity}", likelihood="bernoulli",
+                                rows=links.entities[look.name, key], cols=entity, row=key, col=column, blanks="zero")  # fmt: skip
+            found.relate(spec, [_ids_said(look, links, column), "each line refers to one: it is a 1, and all others are 0"])
+
+
+def _features(found: Found, look: Look, links: Links, *, used: set[str]) -> None:
+    """The other columns of a table with a key, or at least its ids."""
+    key, own = look.key or "", links.entities[look.name, look.key or ""]
+    if own not in used:
+        found.notes.append(f"{look.name} was left out: nothing else mentions its {own}.")
+        return
+    kinds: dict[str, list[str]] = {"numeric": [], "booleans": [], "categories": []}
+    unused = []
+    for column in look.columns.values():
+        if column.name not in links.of(look):
+            kind, why = _feature_kind(column, look)
+            kinds[kind].append(column.name) if kind else unused.append(f"{column.name} ({why})")
+    reasons = [_ids_said(look, links, key)]
+    reasons += [f"not used: {', '.join(unused)}"] if unused else []
+    chosen = {kind: tuple(names) for kind, names in kinds.items()}
+    if any(chosen.values()):
+        said = "numeric: standardized, gaussian; booleans: as they are, bernoulli; categories: a 0/1 column per value, bernoulli"
+        found.features.append(FeatureSpec(**_origin(look), name=look.name, rows=own, row=key, **chosen))
+        found.reasons[f"features.{look.name}"] = [*reasons, said]
+    elif own not in [one.name for one in found.entities]:
+        found.entities.append(EntitySpec(**_origin(look), name=own, id=key))
+        found.reasons[f"entities.{own}"] = [*reasons, "all ids count, those that no relation mentions too"]
+
+
+def _feature_kind(column: Column, look: Look) -> tuple[str | None, str]:
+    """Return where a column belongs, or None and why nowhere."""
+    if column.distinct < 2:
+        return None, "all alike"
+    if column.is_binary:
+        return "booleans", ""
+    if column.is_time or column.kind == "other":
+        return None, "a time" if column.is_time else "neither number nor text"
+    if column.kind in ("integer", "number") and not column.is_id and not column.is_code:
+        return "numeric", ""
+    if column.distinct <= min(_MAX_CATEGORIES, look.rows / 2):
+        return "categories", ""
+    return None, f"{column.distinct:,} different values"
+
+
+def _value_column(found: Found, look: Look, ids: tuple[str, str]) -> tuple[str | None, list[str]]:
+    """Return the column of values of a table of cells, and what became of the others."""
+    rest = [one for one in look.columns.values() if one.name not in ids]
+    numbers = [one for one in rest if one.kind in ("integer", "number", "boolean") and not one.is_time and not one.is_id]
+    named = [one for one in numbers if set(one.words) & (_RATING_WORDS | _COUNT_WORDS)]
+    value = (named or numbers or [None])[0]
+    if len(numbers) > 1 and len(named) != 1 and value is not None:
+        others = ", ".join(one.name for one in numbers if one is not value)
+        found.notes.append(f"{look.name}: {value.name} was taken for the value; {others} could be it too.")
+    unused = [one.name for one in rest if one is not value]
+    return value.name if value else None, [f"not used: {', '.join(unused)}"] if unused else []
+
+
+def _likelihood(column: Column, look: Look) -> tuple[str, str]:
+    """Guess what kind of number a column holds."""
+    low, high = column.low or 0.0, column.high or 0.0
+    name = f"{column.name} holds"
+    if column.is_binary:
+        return "bernoulli", f"bernoulli: {name} only 0 and 1"
+    if column.kind != "integer" or low < 0:
+        return "gaussian", f"gaussian: {name} real numbers from {low:g} to {high:g}"
+    words = set(column.words)
+    scale = high <= 10 and column.distinct <= 11 and not words & _COUNT_WORDS
+    if scale or words & _RATING_WORDS or (look.rows > 1 and column.distinct == 1):
+        return "gaussian", f"gaussian: {name} {column.distinct} levels from {low:g} to {high:g}, a scale rather than a count"
+    return "poisson", f"poisson: {name} whole numbers from {low:g} to {high:g}, as counts are"
+
+
+def _repeats(look: Look, ids: tuple[str, str]) -> int:
+    pair = ", ".join(map(quote, ids))
+    return int(look.table.ask(
+        f"SELECT count(*) FROM (SELECT {pair} FROM {look.table.sql} GROUP BY {pair} HAVING count(*) > 1)")[0][0])  # fmt: skip
+
+
+def _ids_said(look: Look, links: Links, column: str) -> str:
+    return f"{column} holds ids of {links.entities[look.name, column]}: {links.reasons[look.name, column]}"

@@ -1,0 +1,119 @@
+"""People's tables out: everything a model found, as named tables, plain values, and files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gcmf.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from gcmf.estimators.gcmf import GCMF
+
+
+def tables(model: GCMF) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield name and content of every table: factors per entity set, structure, variance explained, biases.
+
+    Ids and names are columns, so that any reader finds them.
+    """
+    for entity in model.schema_.entities:
+        means, deviations = model.factors(entity), model.factors(entity, std=True)
+        joined = pd.concat([means, deviations.add_suffix("_std")], axis=1)
+        yield f"factors_{entity}", _with_ids(joined, entity)
+    structure = model.structure()
+    structure["relations"] = structure["relations"].map("; ".join)
+    yield "structure", _with_ids(structure, "factor")
+    yield "variance_explained", _with_ids(model.variance_explained(), "relation")
+    for relation in model.schema_.relations:
+        for side, entity in (("rows", relation.rows), ("cols", relation.cols)):
+            bias = {"bias": model.biases(relation.name, side), "std": model.biases(relation.name, side, std=True)}  # type: ignore[arg-type]  # a literal
+            yield f"bias_{relation.name}_{entity}", _with_ids(pd.DataFrame(bias), entity)
+
+
+def export(model: GCMF, folder: Path, *, kind: str) -> list[Path]:
+    """Write every table of a model into a folder, as Parquet or CSV, and return the files."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"Cannot make the folder {folder}: {error.strerror}."
+        raise StorageError(msg) from error
+    files = []
+    for name, frame in tables(model):
+        files.append(folder / f"{name}.{kind}")
+        write_parts([frame], files[-1])
+    return files
+
+
+def write_parts(parts: Iterable[pd.DataFrame], path: Path) -> int:
+    """Write frames one after the other into one file, Parquet or (by its ending) CSV; return the number of rows.
+
+    The file has its name only once it is whole.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - an extra
+    from pyarrow import csv, parquet  # noqa: PLC0415
+
+    partial, writer, rows = path.with_name(path.name + ".partial"), None, 0
+    try:
+        for frame in parts:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            if writer is None:
+                make = csv.CSVWriter if path.suffix.lower() == ".csv" else parquet.ParquetWriter
+                writer = make(partial, table.schema)
+            writer.write_table(table)
+            rows += len(frame)
+        if writer is not None:
+            writer.close()
+            partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        msg = f"Cannot write {path}: {error.strerror or error}."
+        raise StorageError(msg) from error
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    return rows
+
+
+def describe(model: GCMF) -> dict[str, Any]:
+    """Return what there is to say of a model as plain values: schema, structure, variance explained, noise, fit."""
+    fitted = model.fitted_
+    explained = model.variance_explained()
+    noise = np.sqrt(fitted.noise) * fitted.scale
+    relations = [
+        {
+            "name": one.name, "rows": one.rows, "cols": one.cols, "likelihood": one.likelihood,
+            "noise_std": float(noise[m]) if one.likelihood == "gaussian" else None,
+            "explained": {name: float(value) for name, value in explained.loc[one.name].items()},
+        }
+        for m, one in enumerate(model.schema_.relations)
+    ]  # fmt: skip
+    factors = [
+        {
+            "name": str(name), "role": row["role"], "relations": list(row["relations"]),
+            "activity": {entity: float(row[entity]) for entity in model.schema_.entities},
+        }
+        for name, row in model.structure().iterrows()
+    ]  # fmt: skip
+    return {
+        "entities": {name: len(fitted.vocabularies[name]) for name in model.schema_.entities},
+        "relations": relations,
+        "factors": factors,
+        "fit": {
+            "status": model.status_.name.lower(), "says": str(model.status_), "iterations": model.n_iter_,
+            "elbo": model.elbo_,
+        },
+    }  # fmt: skip
+
+
+def _with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Turn the index into a first column; ids of mixed kinds become text, as no file column can mix them."""
+    index = frame.index
+    ids = index.map(str) if index.dtype == object else index
+    out = frame.reset_index(drop=True)
+    out.insert(0, name if name not in out.columns else f"{name}_id", ids)
+    return out

@@ -1,0 +1,119 @@
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+import gcmf
+from gcmf.errors import MissingExtraError, StorageError, UnknownIdError
+from gcmf.omics import export_mofa, fit
+from gcmf.omics.results import unit_factors
+from omics_toys import N, QUIET, multi
+
+pytestmark = pytest.mark.filterwarnings(QUIET)
+KINDS = ["gaussian", "poisson", "bernoulli"]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    data = multi()
+    data["rna"].var["chosen"] = [j != 3 for j in range(12)]
+    model = fit(data, 4, use_var="chosen", standardize=["rna"], random_state=0)
+    path = tmp_path_factory.mktemp("mofa") / "model.hdf5"
+    export_mofa(model, path, data=data)
+    return data, model, path
+
+
+def test_the_file_is_laid_out_as_mofa2_lays_it_out(exported):
+    data, model, path = exported
+    with h5py.File(path) as file:
+        assert file["views/views"].asstr()[:].tolist() == ["rna", "atac", "mut"]
+        assert file["samples/group1"].asstr()[:].tolist() == list(data.obs_names)
+        assert file["features/atac"].asstr()[:].tolist() == list(data["atac"].var_names)
+        assert file["expectations/Z/group1"].shape == (model.n_factors_active_, N)
+        assert file["expectations/W/rna"].shape == (model.n_factors_active_, 11)
+        assert file["model_options/likelihoods"].asstr()[:].tolist() == KINDS
+        assert file["data/rna/group1"].shape == (N, 11)
+
+
+def test_the_data_are_those_of_the_model(exported):
+    data, model, path = exported
+    with h5py.File(path) as file:
+        rna, mut = file["data/rna/group1"][:], file["data/mut/group1"][:]
+        rest = rna - file["expectations/Z/group1"][:].T @ file["expectations/W/rna"][:]
+        explained = file["variance_explained/r2_total/group1"][0]
+    assert np.isnan(rna).all(axis=1).tolist() == [int(name[1:]) >= 50 for name in data.obs_names]
+    np.testing.assert_array_equal(mut, data["mut"].to_df().loc[data.obs_names])
+    assert 100 * (1 - np.nansum(rest**2) / np.nansum((rna - np.nanmean(rna, axis=0)) ** 2)) == pytest.approx(
+        explained, abs=1.0
+    )
+
+
+def test_mofax_opens_it(exported):
+    mofax = pytest.importorskip("mofax")
+    data, model, path = exported
+    opened = mofax.mofa_model(str(path))
+    try:
+        assert opened.shape == (N, 28)
+        assert (opened.nfactors, opened.views, opened.likelihoods) == (model.n_factors_active_, list(data.mod), KINDS)
+        np.testing.assert_allclose(opened.get_factors(), data.obsm["X_gcmf"])
+        weights = opened.get_weights(df=True)
+        assert weights.index.tolist()[:4] == ["g0", "g1", "g2", "g4"]
+        np.testing.assert_allclose(opened.get_weights(views="atac"), data["atac"].varm["gcmf"])
+        r2 = opened.get_variance_explained().pivot(index="View", columns="Factor", values="R2")
+        expected = 100 * data.uns["gcmf"]["variance_explained"]
+        np.testing.assert_allclose(r2.loc["rna", "Factor1"], expected.loc["rna", "F1"])
+        np.testing.assert_allclose(r2.loc["mut", "Factor2"], expected.loc["mut", "F2"])
+    finally:
+        opened.close()
+
+
+def test_any_model_of_shared_samples_can_be_exported(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(30, 1))
+    x, y = (z @ rng.normal(size=(1, d)) + 0.2 * rng.normal(size=(30, d)) for d in (5, 6))
+    model = gcmf.GCMF(2, random_state=0).fit({("patient", "a", "one"): x, ("b", "patient", "two"): y.T})
+    export_mofa(model, tmp_path / "m.hdf5", samples="patient")
+    with h5py.File(tmp_path / "m.hdf5") as file:
+        assert "data" not in file
+        assert file["features/two"].asstr()[:].tolist() == [str(j) for j in range(6)]
+        product = file["expectations/Z/group1"][:].T @ file["expectations/W/two"][:]
+    f, size = model.fitted_, unit_factors(model, "patient")[1]
+    np.testing.assert_allclose(product, f.scale[1] * f.mean[0] @ f.mean[2].T, rtol=1e-4, atol=1e-4)
+    assert (size > 0).all()
+
+
+def test_faults_are_named(exported, tmp_path):
+    data, model, _ = exported
+    with pytest.raises(UnknownIdError, match="No entity set is named 'cells'; there are: obs, rna"):
+        export_mofa(model, tmp_path / "m.hdf5", samples="cells")
+    with pytest.raises(StorageError, match="cannot be written"):
+        export_mofa(model, tmp_path / "absent" / "m.hdf5")
+    with pytest.raises(StorageError, match="have no view 'rna'"):
+        export_mofa(model, tmp_path / "m.hdf5", data=data["atac"])
+    few = data.copy()
+    few.mod["mut"] = few["mut"][:, :3].copy()
+    with pytest.raises(StorageError, match="lack features of view 'mut'"):
+        export_mofa(model, tmp_path / "m.hdf5", data=few)
+    assert not (tmp_path / "m.hdf5").exists()
+    noise = gcmf.GCMF(2, random_state=0).fit({("a", "b"): np.random.default_rng(0).normal(size=(30, 20))})
+    assert noise.n_factors_active_ == 0
+    with pytest.raises(StorageError, match="no active factor"):
+        export_mofa(noise, tmp_path / "m.hdf5", samples="a")
+
+
+def test_without_h5py_the_extra_is_named(exported, tmp_path, monkeypatch):
+    _, model, _ = exported
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'gcmf\[omics\]'"):
+        export_mofa(model, tmp_path / "m.hdf5")
+
+
+def test_importing_the_part_needs_no_extra():
+    code = (
+        "import sys; sys.modules.update(dict.fromkeys(['anndata', 'mudata', 'h5py']));"
+        "import gcmf; gcmf.omics.genomic_proximity"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
