@@ -1,4 +1,4 @@
-"""MovieLens 1M and 100K with their side relations.  python benchmarks/movielens.py
+"""MovieLens 1M and 100K with their side relations: python benchmarks/movielens.py.
 
 Ratings (Gaussian) with user × traits and movie × genres (Bernoulli), K = 20, nothing tuned, predictions clipped to
 [1, 5]. Needs the data: GCMF_DATA, or ../shared/data beside the project.

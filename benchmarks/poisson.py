@@ -1,4 +1,4 @@
-"""Which bound for counts?  python benchmarks/poisson.py
+"""Which bound for counts: python benchmarks/poisson.py.
 
 Held-out log-likelihood per cell of the Poisson bounds: on Last.fm play counts (10% held out), on the MovieLens 100K
 ratings read as counts (split u1, with side relations), and on simulated counts that really are Poisson.

@@ -1,4 +1,4 @@
-"""Does a fit find the structure that was simulated?  python benchmarks/recovery.py [--seeds 20]
+"""Does a fit find the structure that was simulated: python benchmarks/recovery.py [--seeds 20].
 
 Cycles of M matrices over sets of 100-150 entities: 5 factors shared by all, 2 private to each matrix, 40% of the
 cells missing, fitted with K = 10 + 2M. Prints, per seed and in all: factors found by role, held-out RMSE beside an

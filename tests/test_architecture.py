@@ -18,7 +18,7 @@ LAYERS = (
     {"engines"},
     {"model", "likelihoods"},
     {"fit"},
-    {"estimators", "storage", "datasets", "omics"},
+    {"estimators", "storage", "datasets", "io", "omics"},
     {"cli", "report", "plot", "experiments"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

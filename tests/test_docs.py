@@ -22,6 +22,9 @@ def blocks(page):
     ]
 
 
+# What anndata 0.12 and MuData 0.3 still ask of pandas 3.
+@pytest.mark.filterwarnings(r"ignore:The 'future\.infer_string' option is deprecated")
+@pytest.mark.filterwarnings(r"ignore:The inplace keyword in \w+\.\w+ is deprecated")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_code_runs_as_printed(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

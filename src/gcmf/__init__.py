@@ -36,7 +36,10 @@ _HOMES = {
 }
 _MODULES = ("datasets", "errors", "likelihoods", "omics", "plot")
 
-__all__ = ["CCA", "GCMF", "GFA", "PCA", "Collection", "Priors", "Relation", "Status", "datasets", "likelihoods", "load", "read_project"]
+__all__ = [
+    "CCA", "GCMF", "GFA", "PCA", "Collection", "Priors", "Relation", "Status",
+    "datasets", "likelihoods", "load", "read_project",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - whatever the name stands for

@@ -6,7 +6,18 @@ from gcmf.datasets import find_data_folder, load_faces
 from gcmf.errors import DataError
 from gcmf.experiments import faces as module
 from gcmf.experiments.base import Progress
-from gcmf.experiments.faces import Settings, claims, coarsen, collection, errors, kernel, relate, run_with, sit
+from gcmf.experiments.faces import (
+    Settings,
+    claims,
+    coarsen,
+    collection,
+    errors,
+    kernel,
+    likeness,
+    relate,
+    run_with,
+    sit,
+)
 
 FOLDER = find_data_folder()
 
@@ -42,6 +53,16 @@ def test_kernel_is_gaussian_in_the_distance():
 def test_coarsen_averages_squares():
     faces = np.arange(16.0).reshape(1, 1, 4, 4)
     assert coarsen(faces, 2).tolist() == [[[[2.5, 4.5], [10.5, 12.5]]]]
+
+
+def test_likeness_tells_where_being_near_means_something():
+    rng = np.random.default_rng(0)
+    faces = rng.random((50, 2, 10, 10))
+    faces[:, 1] = 2.0 * faces[:, 0] + 1.0
+    same, distant = likeness(faces, (0, 1))
+    assert np.isclose(same, 1.0)
+    assert abs(distant) < 0.1
+    assert likeness(np.ones((5, 2, 4, 4)), (0, 1)) == (0.0, 0.0)
 
 
 def test_errors_are_of_the_unseen_views_alone():

@@ -69,6 +69,11 @@ def test_claims_fail_where_they_do():
     found = claims(table, Settings(2, (1.0, 2.0), (3,)))
     assert [claim.holds for claim in found] == [False, False, False, True, False, False, False]
     assert "not at 1)" in found[0].ours
+    assert [claim.note.removeprefix("Judged as: at every strength of the signal.").strip() for claim in found[:4]] == [
+        *["It does at every one from 2 up."] * 2,
+        "Not at the greatest, either.",
+        "",
+    ]
     assert "at no strength looked at" in found[4].ours
 
 

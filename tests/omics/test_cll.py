@@ -11,7 +11,7 @@ FOLDER = find_data_folder()
 pytestmark = [
     pytest.mark.data,
     pytest.mark.skipif(FOLDER is None, reason="no data folder: set GCMF_DATA to run this"),
-    pytest.mark.filterwarnings(QUIET),
+    *QUIET,
 ]
 
 
@@ -27,4 +27,4 @@ def test_a_factor_of_cll_separates_ighv():
     kinds = data.uns["gcmf"]["params"]["likelihoods"]
     assert kinds == {"Drugs": "gaussian", "Methylation": "gaussian", "mRNA": "gaussian", "Mutations": "bernoulli"}
     total = data.uns["gcmf"]["variance_explained"]["total"]
-    assert (total > [0.4, 0.15, 0.25, 0.05]).all()
+    assert (total > [0.3, 0.15, 0.25, 0.05]).all()

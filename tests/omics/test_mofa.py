@@ -11,7 +11,7 @@ from gcmf.omics import export_mofa, fit
 from gcmf.omics.results import unit_factors
 from omics_toys import N, QUIET, multi
 
-pytestmark = pytest.mark.filterwarnings(QUIET)
+pytestmark = QUIET
 KINDS = ["gaussian", "poisson", "bernoulli"]
 
 
@@ -38,7 +38,7 @@ def test_the_file_is_laid_out_as_mofa2_lays_it_out(exported):
 
 
 def test_the_data_are_those_of_the_model(exported):
-    data, model, path = exported
+    data, _, path = exported
     with h5py.File(path) as file:
         rna, mut = file["data/rna/group1"][:], file["data/mut/group1"][:]
         rest = rna - file["expectations/Z/group1"][:].T @ file["expectations/W/rna"][:]

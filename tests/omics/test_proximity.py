@@ -41,7 +41,7 @@ def test_faults_are_named():
         genomic_proximity(a, a, chrom="chr")
     with pytest.raises(DataError, match="start='start' is not a column of var_b"):
         genomic_proximity(a, a[["chrom"]])
-    with pytest.raises(OptionError, match="scale must be positive. Got 0"):
+    with pytest.raises(OptionError, match=r"scale must be positive\. Got 0"):
         genomic_proximity(a, a, scale=0)
     with pytest.raises(OptionError, match="cutoff below 1"):
         genomic_proximity(a, a, cutoff=1.0)

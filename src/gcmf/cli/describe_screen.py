@@ -11,7 +11,7 @@ from gcmf.cli.screen import console, plain_table
 
 def show_model(found: dict[str, Any]) -> None:
     """Show what `gcmf.io.results.describe` returns."""
-    screen = console()
+    screen = console(wide=True)
     for title, table in (("Relations", _relations(found)), ("Factors", _factors(found))):
         screen.print(Text(title, "bold"))
         screen.print(table)
@@ -31,13 +31,16 @@ def _relations(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
 
 
 def _factors(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
-    """A line per factor: its activity in each entity set, and what it adds to each relation."""
-    entities, relations = list(found["entities"]), found["relations"]
-    table = plain_table("factor", "role", *entities, *(f"% of {one['name']}" for one in relations))
+    """A line per factor: where it lives, with its activity there, and what it adds to each relation it reaches."""
+    table = plain_table("factor", "role", "lives in (activity)", "adds to what is explained")
+    for column in table.columns:
+        column.justify = "left"
     for factor in found["factors"]:
-        activity = [f"{factor['activity'][name]:.2f}" if factor["activity"][name] else "·" for name in entities]
-        shares = [
-            f"{one['explained'][factor['name']]:.1%}" if one["name"] in factor["relations"] else "·" for one in relations
-        ]
-        table.add_row(factor["name"], factor["role"], *activity, *shares)
+        lives = ", ".join(f"{name} {value:.2f}" for name, value in factor["activity"].items() if value)
+        adds = ", ".join(
+            f"{one['name']} {one['explained'][factor['name']]:.1%}"
+            for one in found["relations"]
+            if one["name"] in factor["relations"]
+        )
+        table.add_row(factor["name"], factor["role"], Text(lives), Text(adds))
     return table

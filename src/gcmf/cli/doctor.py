@@ -1,4 +1,4 @@
-"""`gcmf doctor`: is everything in place?"""
+"""`gcmf doctor`: whether everything is in place."""
 
 from __future__ import annotations
 

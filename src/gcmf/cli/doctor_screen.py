@@ -22,8 +22,6 @@ _PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors",
 
 def examine() -> dict[str, Any]:
     """Return versions, threads, devices, the cache of compiled code, and whether a small fit comes out right."""
-    from numba import config  # noqa: PLC0415 - slow to import
-
     packages: dict[str, str | None] = {}
     for name in _PACKAGES:
         try:
@@ -37,7 +35,7 @@ def examine() -> dict[str, Any]:
         "packages": packages,
         "threads": available_threads(),
         "devices": ["cpu", "reference"],
-        "cache": config.CACHE_DIR or os.environ.get("NUMBA_CACHE_DIR") or "beside the code, in __pycache__",
+        "cache": os.environ.get("NUMBA_CACHE_DIR") or "beside the code, in __pycache__",
         "self_test": self_test(),
     }
 
@@ -46,7 +44,7 @@ def self_test() -> dict[str, Any]:
     """Fit two small matrices that share two factors, and compare the compiled engine with plain NumPy."""
     rng = np.random.default_rng(0)
     shared = rng.normal(size=(40, 2))
-    data = {
+    data: dict[tuple[str, ...], Any] = {
         ("a", key): shared @ rng.normal(size=(2, 30)) + 0.1 * rng.normal(size=(40, 30)) for key in ("b", "c")
     }
     started = time.monotonic()

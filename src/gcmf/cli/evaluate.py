@@ -1,4 +1,4 @@
-"""`gcmf evaluate`: does each extra relation help?"""
+"""`gcmf evaluate`: whether each extra relation helps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 
-def evaluate(  # noqa: PLR0913 - one name for each thing that may be asked for
+def evaluate(
     project: Annotated[Path, typer.Argument(help="A project file, or a folder with a gcmf.toml.")],
     relation: Annotated[
         list[str] | None, typer.Option(help="Only the errors of this relation; may be repeated.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def evaluate_and_show(  # noqa: PLR0913 - what the command was told
+def evaluate_and_show(
     path: Path, relations: list[str] | None, *, n_folds: int, chosen: dict[str, Any], seed: int, as_json: bool
 ) -> None:
     """Read, fit many times, compare."""

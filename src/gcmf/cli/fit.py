@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 
-def fit(  # noqa: PLR0913 - one name for each thing that may be asked for
+def fit(
     project: Annotated[Path, typer.Argument(help="A project file, or a folder with a gcmf.toml.")],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The model file; else as the project file says.")

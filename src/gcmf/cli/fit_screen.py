@@ -51,15 +51,14 @@ class Live:
         """Show a sweep."""
         said = f"ELBO {info.elbo:,.1f} ({info.change:+.2g}), {info.n_factors} factors"
         if self._held_out is not None and self._held_out.errors:
-            said += ", held-out " + ", ".join(f"{name} {error:.4g}" for name, error in self._held_out.errors.items())
+            name, error = next(iter(self._held_out.errors.items()))
+            said += f", held-out {name} {error:.4g}"
         self._bars.update(self._task, completed=info.iteration, description=said)
 
 
-def fit_and_show(
-    path: Path, out: Path | None, *, holdout: float | None, chosen: dict[str, Any], as_json: bool
-) -> None:
+def fit_and_show(path: Path, out: Path | None, *, holdout: float | None, chosen: dict[str, Any], as_json: bool) -> None:
     """Read, fit, save, report."""
-    screen = console(stderr=True)
+    screen = console(stderr=True, wide=True)
     started = time.monotonic()
     screen.print(Text(f"Reading {path}"))
     project = read_project(path)
@@ -68,7 +67,7 @@ def fit_and_show(
     check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
     screen.print(Text(repr(data)))
     options = {"random_state": 0, **project.options, **chosen}
-    train, test = data.split(holdout, random_state=options["random_state"]) if holdout else (data, None)
+    train, test = _split(data, holdout, seed=options["random_state"]) if holdout else (data, None)
     model = _fit(GCMF(**{**options, "progress": False}), train, test)
     model.save(target)
     report = {
@@ -83,6 +82,12 @@ def fit_and_show(
         _show(report, model)
 
 
+def _split(data: Collection, share: float, *, seed: int) -> tuple[Collection, Collection]:
+    """Hide cells of every relation that has enough of them."""
+    names = [name for name, own in data.relations.items() if 0 < round(share * own.n_cells) < own.n_cells]
+    return data.split(share, relations=names, random_state=seed)
+
+
 def _fit(model: GCMF, train: Collection, test: Collection | None) -> GCMF:
     held_out = HeldOut(model, train, test) if test is not None else None
     with Live(model.max_iter, held_out) as live, warnings.catch_warnings():
@@ -93,7 +98,7 @@ def _fit(model: GCMF, train: Collection, test: Collection | None) -> GCMF:
 
 
 def _show(report: dict[str, Any], model: GCMF) -> None:
-    screen = console()
+    screen = console(wide=True)
     roles = model.structure()["role"].value_counts()
     kinds = ", ".join(f"{count} {role}" for role, count in roles.items()) or "none"
     screen.print(Text(f"{report['iterations']} sweeps in {report['seconds']:.1f} s, {report['says']}"))

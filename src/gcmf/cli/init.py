@@ -30,7 +30,7 @@ def init(
             "ambiguities": found.notes,
         })  # fmt: skip
         return
-    screen = console()
+    screen = console(wide=True)
     for one in found.relations:
         screen.print(f"relation {one.name}: {one.rows} × {one.cols} ({one.likelihood})", markup=False)
     for feature in found.features:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 
-class Unknown(str, Enum):
+class Unknown(StrEnum):
     """What to do with ids that the model has never heard of."""
 
     error = "error"
     prior = "prior"
 
 
-def predict(  # noqa: PLR0913 - one name for each thing that may be asked for
+def predict(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     cells: Annotated[
         Path | None, typer.Argument(help="A table with the ids of a cell per line: CSV, Parquet, Arrow, JSON lines.")

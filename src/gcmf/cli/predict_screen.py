@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def predict_and_show(  # noqa: PLR0913 - what the command was told
+def predict_and_show(
     path: Path,
     cells: Path | None,
     out: Path | None,

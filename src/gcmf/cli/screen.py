@@ -9,18 +9,27 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return the terminal; results go to stdout, progress and errors to stderr."""
+#: Where no terminal says how wide it is, lines of tables and notes may be this long.
+_WIDTH = 160
+
+
+def console(*, stderr: bool = False, wide: bool = False) -> Console:
+    """Return the terminal; results go to stdout, progress and errors to stderr; `wide` where nobody sets a width."""
     from rich.console import Console  # noqa: PLC0415 - help must not wait for it
 
-    return Console(stderr=stderr, highlight=False)
+    screen = Console(stderr=stderr, highlight=False)
+    if wide and not screen.is_terminal:
+        screen.width = _WIDTH
+    return screen
 
 
 def show_error(message: str) -> None:
     """Show an error as one short paragraph."""
     from rich.text import Text  # noqa: PLC0415
 
-    console(stderr=True).print(Text.assemble(("Error: ", "bold red"), message))
+    screen = console(stderr=True)
+    # A file or another program gets the message in one piece, however long the paths in it are.
+    screen.print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=not screen.is_terminal)
 
 
 def show_json(value: object) -> None:

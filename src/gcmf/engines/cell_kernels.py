@@ -1,7 +1,7 @@
 """The mathematics of one cell, compiled: the scalar twins of gcmf.likelihoods, known by code.
 
-Codes: 0 Gaussian; 1 Bernoulli, curvature; 2 Bernoulli, Jaakkola-Jordan; 3 Poisson, one curvature per
-relation; 4 Poisson, curvature per cell; 5 Poisson, hybrid; 6 Poisson, quadrature. The conformance tests hold both sides together.
+Codes: 0 Gaussian; 1 Bernoulli, curvature; 2 Bernoulli, Jaakkola-Jordan; 3 Poisson, one curvature per relation;
+4 Poisson, curvature per cell; 5 Poisson, hybrid; 6 Poisson, quadrature. The conformance tests hold both sides together.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class CpuEngine:
             packed, terms, cells = self._pack(e, np.arange(K)), self._terms(blocks, rows, hyper), self._cells[e]
             shape = (2, len(blocks), packed.mean.shape[1])
             parts = {lo: np.zeros(shape) for lo in self._edges[e][:-1]}
-            self._run(e, partial(_weigh_range, cells=cells, terms=terms, packed=packed, parts=parts))
+            self._run(e, partial(_weigh_range, args=(cells, terms, packed), parts=parts))
             for b, block in enumerate(blocks):
                 if rows[b]:
                     # In the order of the rows: the same bits for any number of threads.
@@ -154,8 +154,8 @@ class CpuEngine:
         return result
 
 
-def _weigh_range(lo: int, hi: int, *, cells: Cells, terms: Terms, packed: Packed, parts: dict[int, Floats]) -> None:
-    weigh_rows(lo, hi, cells, terms, packed, parts[lo][0], parts[lo][1])
+def _weigh_range(lo: int, hi: int, *, args: tuple[Cells, Terms, Packed], parts: dict[int, Floats]) -> None:
+    weigh_rows(lo, hi, *args, parts[lo][0], parts[lo][1])
 
 
 def _row_ranges(blocks: tuple[Block, ...], d: int) -> list[int]:

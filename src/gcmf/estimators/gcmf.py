@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from gcmf.model.structure import roles
 from gcmf.options import BiasSides, FitOptions, Inference, Priors, Sharing, Solver
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -176,7 +175,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return pd.DataFrame(values.copy(), index=f.vocabularies[entity].ids, columns=f.factor_names)
 
     def biases(self, relation: str, side: Literal["rows", "cols"], *, std: bool = False) -> pd.Series:
-        """Posterior means (or deviations) of one side's biases, in the scale of the predictor (Gaussian: of the data)."""
+        """Means (or deviations) of one side's biases, in the scale of the predictor (Gaussian: of the data)."""
         f, m = self.fitted_, self._relation(relation)
         layer = 2 * m + _one_of("side", side, ("rows", "cols"))
         values = np.sqrt(f.bias_var[layer]) if std else f.bias_mean[layer]
@@ -231,10 +230,8 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         f, m = self.fitted_, self._relation(relation)
         ends = f.schema.relations[m]
         i, j = self._index(ends.rows, rows, unknown), self._index(ends.cols, cols, unknown)
-        if grid or rows is None or cols is None:
-            answer = predict_grid(f, m, i, j)
-        else:
-            answer = predict_pairs(f, m, *_pair(i, j))
+        whole = grid or rows is None or cols is None
+        answer = predict_grid(f, m, i, j) if whole else predict_pairs(f, m, *_pair(i, j))
         return tuple(answer) if return_std else answer.mean  # type: ignore[return-value]
 
     def score(self, data: Collection, y: None = None, *, unknown: Unknown = "error") -> pd.DataFrame:
@@ -293,14 +290,16 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _relation(self, name: str) -> int:
         names = [r.name for r in self.fitted_.schema.relations]
         if name not in names:
-            msg = f"There is no relation {name!r}; the model has {', '.join(map(repr, names))}.{did_you_mean(name, names)}"
+            known = ", ".join(map(repr, names))
+            msg = f"There is no relation {name!r}; the model has {known}.{did_you_mean(name, names)}"
             raise UnknownIdError(msg)
         return names.index(name)
 
     def _entity(self, name: str) -> int:
         names = self.fitted_.schema.entities
         if name not in names:
-            msg = f"There is no entity set {name!r}; the model has {', '.join(map(repr, names))}.{did_you_mean(name, names)}"
+            known = ", ".join(map(repr, names))
+            msg = f"There is no entity set {name!r}; the model has {known}.{did_you_mean(name, names)}"
             raise UnknownIdError(msg)
         return names.index(name)
 

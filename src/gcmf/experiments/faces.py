@@ -85,7 +85,8 @@ def run_with(settings: Settings, progress: Progress, *, seed: int = 0) -> Outcom
                 rows += found
                 pictures.setdefault(pair, shown)
     table = relate(pd.DataFrame(rows))
-    return Outcome(table, claims(table), draw_faces(table, pictures), notes=notes(settings, table))
+    told = (*notes(settings, table), likeness_note(faces, settings))
+    return Outcome(table, claims(table), draw_faces(table, pictures), notes=told)
 
 
 @dataclass(frozen=True)
@@ -234,6 +235,35 @@ def notes(settings: Settings, table: pd.DataFrame) -> tuple[str, ...]:
         f"{settings.max_iter} sweeps, tol = {settings.tol:g}. σ is in pixels of the 32 × 32 images.",
         f"How hard it is: with six people to learn from, the views alone have {gain:.2f} times the error of guessing "
         "the average face.",
+    )
+
+
+def likeness(faces: NDArray[np.float64], pair: tuple[int, int]) -> tuple[float, float]:
+    """Return the mean correlation over people between the two lightings: of the same pixel, and of distant ones.
+
+    Distant is more than 0.6 of the image's width.
+    """
+    first, second = (_standard(faces[:, lighting].reshape(len(faces), -1)) for lighting in pair)
+    correlation = first.T @ second / len(faces)
+    above, left = np.divmod(np.arange(first.shape[1]), faces.shape[-1])
+    distance = np.hypot(above[:, None] - above, left[:, None] - left)
+    return float(correlation[distance == 0].mean()), float(correlation[distance > 0.6 * faces.shape[-1]].mean())
+
+
+def _standard(pixels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Center and scale over people; a pixel that never changes correlates with nothing."""
+    spread = pixels.std(axis=0)
+    return np.asarray((pixels - pixels.mean(axis=0)) / np.where(spread > 0, spread, 1.0), dtype=np.float64)
+
+
+def likeness_note(faces: NDArray[np.float64], settings: Settings) -> str:
+    """Say what the relation assumes, and how far that is so for each pair of lightings."""
+    found = {name: likeness(faces, PAIRS[name]) for name in settings.pairs}
+    said = "; ".join(f"{name} {same:.2f} against {distant:.2f}" for name, (same, distant) in found.items())
+    return (
+        "The relation says that pixels near each other go together in the two lightings. Mean correlation over all "
+        f"people, of the same pixel against pixels far away: {said}. Where the two hardly differ, being near says "
+        "little, and factors spent on it are lost to the faces."
     )
 
 

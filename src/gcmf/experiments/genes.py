@@ -51,10 +51,10 @@ class Settings:
 
 
 SETTINGS = {
-    Size.QUICK: Settings(("8", "20"), (0.1, 0.5, 0.8), 1, 8, max_iter=100),
+    Size.QUICK: Settings(("8", "20"), (0.1, 0.5, 0.8), 1, 8, max_iter=60),
     Size.FULL: Settings((), tuple(np.arange(1, 10) / 10), 1, 20),
 }
-MIDDLE = Settings(("8", "17", "20"), (0.1, 0.3, 0.5, 0.7, 0.8, 0.9), 3, 15)
+MIDDLE = Settings(("8", "17", "20"), (0.1, 0.3, 0.5, 0.7, 0.8, 0.9), 2, 10, max_iter=100)
 """Between the two: what docs/reproduction shows."""
 
 

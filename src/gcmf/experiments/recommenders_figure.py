@@ -58,7 +58,8 @@ def _points(ax: Axes, table: pd.DataFrame, value: str) -> None:
         ax.hlines(guess, np.arange(len(splits)) - 0.4, np.arange(len(splits)) + 0.4, color=INK, linewidth=0.9,
                   linestyles=":")  # fmt: skip
         ax.annotate("always the mean", (-0.4, guess.iloc[0]), (0, 3), textcoords="offset points", fontsize=8)
-    ax.set_xticks(range(len(splits)), [f"{split} users" if "cold" in split else split for split in splits])
+    ax.set_xticks(range(len(splits)), splits)
+    ax.set_xlabel("hidden: a tenth at random, or everything of some (cold) users")
     ax.set_xlim(-0.5, len(splits) - 0.5)
     ax.grid(axis="y", color=FAINT)
 

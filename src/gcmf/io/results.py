@@ -88,7 +88,7 @@ def describe(model: GCMF) -> dict[str, Any]:
         {
             "name": one.name, "rows": one.rows, "cols": one.cols, "likelihood": one.likelihood,
             "noise_std": float(noise[m]) if one.likelihood == "gaussian" else None,
-            "explained": {name: float(value) for name, value in explained.loc[one.name].items()},
+            "explained": dict(zip(explained.columns, map(float, explained.loc[one.name].to_numpy()), strict=True)),
         }
         for m, one in enumerate(model.schema_.relations)
     ]  # fmt: skip

@@ -206,10 +206,10 @@ def _type_faults(key: str, value: Any, kind: str, where: str, choices: tuple[str
 
 def _contradictions(spec: ProjectSpec, file: str) -> Iterable[str]:
     """Yield what no single key shows."""
-    for one in (*spec.relations, *spec.features, *spec.entities):
-        kind = {RelationSpec: "relations", FeatureSpec: "features", EntitySpec: "entities"}[type(one)]
-        if one.table is not None and one.query is not None:
-            yield f"{file}, [{kind}.{one.name}]: give table or query, not both."
+    sections: tuple[RelationSpec | FeatureSpec | EntitySpec, ...] = (*spec.relations, *spec.features, *spec.entities)
+    for section in sections:
+        if section.table is not None and section.query is not None:
+            yield f"{file}, section {section.name!r}: give table or query, not both."
     for one in spec.relations:
         where = f"{file}, [relations.{one.name}]"
         if one.layout == "long" and one.format != "mtx" and not one.source.endswith((".mtx", ".mtx.gz")):

@@ -13,7 +13,7 @@ from gcmf.data.relation import Relation
 from gcmf.data.schema import check_likelihood, likelihood_support
 from gcmf.data.vocabulary import Vocabulary, and_more
 from gcmf.errors import DataError
-from gcmf.io.tables import INTEGERS, NUMBERS, guess_format, open_table, quote
+from gcmf.io.tables import INTEGERS, NUMBERS, as_number, guess_format, open_table, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,8 +56,8 @@ class Read:
         (first, r, c, x), (second, _, _, y) = found
         return (
             f"{self.table.label}: row {first} and row {second} both give the cell {row} = {r!r}, {col} = {c!r} of"
-            f" relation {self.spec.name!r}, with the values {x} and {y}; keep one value per cell, for example by a query"
-            f" that groups by {row} and {col}."
+            f" relation {self.spec.name!r}, with the values {x} and {y}; keep one value per cell, for example by a"
+            f" query that groups by {row} and {col}."
         )
 
 
@@ -90,7 +90,7 @@ def number_sql(table: Table, column: str, *, where: str) -> str:
     if not (NUMBERS.match(kind) or kind in ("BOOLEAN", "VARCHAR")):
         msg = f"{where}: the column {column!r} of {table.label} holds {kind.lower()}, not numbers; choose another."
         raise DataError(msg)
-    return f"TRY_CAST({quote(column)} AS DOUBLE)"
+    return as_number(column) if kind == "VARCHAR" else f"CAST({quote(column)} AS DOUBLE)"
 
 
 def null_id_fault(table: Table, column: str) -> Iterator[str]:
@@ -107,7 +107,7 @@ def text_fault(table: Table, column: str) -> Iterator[str]:
     """Yield the fault of values that are no numbers."""
     if table.columns[column] != "VARCHAR":
         return
-    found = table.first(f"{quote(column)} IS NOT NULL AND TRY_CAST({quote(column)} AS DOUBLE) IS NULL", column)
+    found = table.first(f"{quote(column)} IS NOT NULL AND {as_number(column)} IS NULL", column)
     if found:
         yield (
             f"{table.label}, column {column!r}, row {found[0]}: {found[1]!r} is not a number{and_more(found[2] - 1)};"
@@ -135,6 +135,8 @@ class Codes:
         self._parts.clear()
         codes = np.concatenate([part.indices.fill_null(-1).to_numpy(zero_copy_only=False) for part in whole.chunks])
         ids = whole.chunk(0).dictionary.to_numpy(zero_copy_only=False)
+        del whole
+        pa.default_memory_pool().release_unused()  # Arrow keeps what it frees, and the collection needs the room
         return codes.astype(np.int32, copy=False), Vocabulary(ids)
 
 
@@ -200,7 +202,7 @@ def _long_faults(table: Table, spec: RelationSpec, block: Block) -> Iterator[str
 
 def _bad_values(table: Table, column: str, condition: str, rule: str) -> Iterator[str]:
     """Yield the fault of the first value that a condition on {x} holds for."""
-    found = table.first(condition.format(x=f"TRY_CAST({quote(column)} AS DOUBLE)"), column)
+    found = table.first(condition.format(x=as_number(column)), column)
     if found:
         yield (
             f"{table.label}, column {column!r}, row {found[0]}: the value is {found[1]}{and_more(found[2] - 1)}, but"

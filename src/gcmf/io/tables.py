@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from gcmf.errors import DataError, MissingExtraError, did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from pathlib import Path
 
     from gcmf.io.schema import Source
 
-BATCH = 1_000_000
+BATCH = 250_000
 """Rows that are held at a time while a source is read."""
 _SQLITE_BATCH = 50_000
 _FORMATS = {
@@ -54,7 +54,7 @@ class Table:
         with duck_errors(self.label):
             return list(self.connection.execute(query).fetchall())
 
-    def batches(self, columns: str) -> Iterator[Any]:
+    def batches(self, columns: str) -> Generator[Any, None, None]:
         """Yield the rows that pass the filter, in order, as Arrow batches of these columns."""
         with duck_errors(self.label):
             yield from self.connection.sql(f"SELECT {columns} FROM {self.filtered}").to_arrow_reader(BATCH)
@@ -124,11 +124,14 @@ def connect(path: Path | None = None) -> Any:  # noqa: ANN401 - DuckDB is option
     """Return a DuckDB connection: in memory, or to a file that is only read."""
     try:
         import duckdb  # noqa: PLC0415 - an extra
-        import pyarrow  # noqa: F401, ICN001, PLC0415 - an extra
+        import pyarrow  # noqa: F401, PLC0415 - an extra
     except ImportError as error:
         msg = f"Reading files and databases needs {error.name}, which is not installed: pip install 'gcmf[io]'."
         raise MissingExtraError(msg) from error
-    return duckdb.connect() if path is None else duckdb.connect(str(path), read_only=True)
+    connection = duckdb.connect() if path is None else duckdb.connect(str(path), read_only=True)
+    # It would have the CSV reader make the numbers, which then refuses the first that is none, for all TRY_CAST says.
+    connection.execute("SET disabled_optimizers = 'type_pushdown'")
+    return connection
 
 
 @contextmanager
@@ -152,6 +155,11 @@ def quote(name: str) -> str:
 def literal(text: object) -> str:
     """Return a text as SQL wants it."""
     return "'" + str(text).replace("'", "''") + "'"
+
+
+def as_number(column: str, kind: str = "DOUBLE") -> str:
+    """Return a column as numbers in SQL, null where it holds none."""
+    return f"TRY_CAST({quote(column)} AS {kind})"
 
 
 def _from_file(connection: Any, path: Path, kind: str, encoding: str | None) -> str:  # noqa: ANN401
@@ -178,7 +186,10 @@ def _from_text(connection: Any, path: Path, kind: str, encoding: str | None) -> 
         try:
             sniffed = connection.execute(f"SELECT Prompt FROM sniff_csv({literal(path)}{options})").fetchone()[0]
             sql = sniffed.strip().removesuffix(";").removeprefix("FROM ")
-            sql = sql if "encoding" in sql else f"{sql.removesuffix(')')}, encoding={literal(one)})"
+            try:
+                _describe(connection, sql)
+            except duckdb.ParserException:  # what DuckDB proposes does not escape quotes in the names of columns
+                sql = f"read_csv({literal(path)}{options})"
         except duckdb.Error:
             if number == len(tried):
                 raise

@@ -65,7 +65,7 @@ class Fitted:
 
     @property
     def factor_names(self) -> list[str]:
-        """F1, F2, …"""
+        """F1, F2 and so on."""
         return [f"F{k + 1}" for k in range(self.n_factors)]
 
     @property

@@ -6,14 +6,20 @@ import anndata
 import mudata
 import numpy as np
 import pandas as pd
+import pytest
 from scipy import sparse
 
-#: anndata 0.12 asks pandas 3 for an option that is there to stay on.
-QUIET = "ignore:The 'future.infer_string' option is deprecated"
+#: What MuData announces at every update, and what anndata and MuData still ask of pandas 3.
+QUIET = [
+    pytest.mark.filterwarnings(f"ignore:{words}")
+    for words in (
+        r"From 0\.4 \.update\(\) will not pull",
+        r"The 'future\.infer_string' option is deprecated",
+        r"The inplace keyword in \w+\.\w+ is deprecated",
+    )
+]
 N = 60
 SIZES = {"rna": 12, "atac": 9, "mut": 8}
-#: MuData announces a change of its defaults at every update; the new behavior is what we want.
-mudata.set_options(pull_on_update=False)
 if int(pd.__version__.split(".")[0]) >= 3:
     # pandas 3 holds names as its own string type, which anndata 0.12 writes only when asked to.
     anndata.settings.allow_write_nullable_strings = True

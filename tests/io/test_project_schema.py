@@ -1,0 +1,100 @@
+"""The project file: what it may say, and how it is refused."""
+
+import pytest
+
+import gcmf
+from gcmf.errors import DataError, OptionError
+
+RATINGS = """
+[relations.ratings]
+source = "ratings.csv"
+rows = "user"
+cols = "film"
+row = "u"
+col = "f"
+value = "x"
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "ratings.csv").write_text("u,f,x\nann,heat,5\nann,up,3\nbob,up,1.5\n")
+
+    def write(text):
+        (tmp_path / "gcmf.toml").write_text(text)
+        return tmp_path / "gcmf.toml"
+
+    return write
+
+
+def faults(path):
+    with pytest.raises(DataError) as caught:
+        gcmf.read_project(path)
+    return caught.value.faults
+
+
+def test_a_project_is_a_collection_and_options(project):
+    path = project(RATINGS + "[fit]\nn_factors = 3\nmax_iter = 7\nbias = {ratings = 'rows'}\n[fit.priors]\ntau_rate = 0.5\n")
+    found = gcmf.read_project(path)
+    assert found.collection.entities["user"].ids.tolist() == ["ann", "bob"]
+    assert found.collection.relations["ratings"].cells.triplets().x.tolist() == [5, 3, 1.5]
+    assert found.options == {"n_factors": 3, "max_iter": 7, "bias": {"ratings": "rows"},
+                             "priors": gcmf.Priors(tau_rate=0.5)}  # fmt: skip
+    assert gcmf.GCMF(**found.options).max_iter == 7
+    assert gcmf.read_project(path.parent).path == path
+
+
+def test_unknown_keys_are_refused_with_the_nearest_known_all_at_once(project):
+    path = project(RATINGS.replace("value", "vaule") + "[fti]\nx = 1\n[fit]\nmax_iters = 3\n[output]\nmodle = 'x'\n")
+    found = faults(path)
+    for wrong, near in (("vaule", "value"), ("fti", "fit"), ("max_iters", "max_iter"), ("modle", "model")):
+        [fault] = [one for one in found if repr(wrong) in one]
+        assert f"Did you mean {near!r}?" in fault
+        assert "gcmf.toml" in fault
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('rows = "user"', "rows = 3", "rows must be a text, not 3"),
+        ('row = "u"\n', "", "the key 'row' is missing"),
+        ('rows = "user"\n', "", "the key 'rows' is missing"),
+        ('value = "x"\n', "", "blanks must say"),
+        ('value = "x"', 'value = "x"\nblanks = "zeros"', "Did you mean 'zero'?"),
+        ('value = "x"', 'value = "y"', "ratings.csv has no column 'y'; it has u, f, x"),
+        ('"ratings.csv"', '"rating.csv"', "Did you mean 'ratings.csv'?"),
+        ('value = "x"', 'value = "x"\ntable = "t"', "table is for databases"),
+        ('value = "x"', 'value = "x"\nwhere = "x > 99"', "no rows that meet where"),
+        ('value = "x"', 'value = "x"\nwhere = "nonsense > 99"', "nonsense"),
+        ("[relations.ratings]", "[relations.ratings", "not valid TOML"),
+        ("[relations.ratings]", "[relations]", "must be sections of their own"),
+    ],
+)
+def test_what_is_wrong_is_said(project, old, new, said):
+    assert old in RATINGS
+    assert said in " ".join(faults(project(RATINGS.replace(old, new))))
+
+
+def test_options_are_checked_before_data_is_read(project):
+    with pytest.raises(OptionError, match="n_factors"):
+        gcmf.read_project(project(RATINGS.replace("ratings.csv", "nowhere.csv") + "[fit]\nn_factors = 0\n"))
+    with pytest.raises(OptionError, match="unknown likelihood 'normal'"):
+        gcmf.read_project(project(RATINGS + 'likelihood = "normal"\n'))
+
+
+def test_a_missing_project_says_how_to_get_one(tmp_path):
+    assert "gcmf init" in faults(tmp_path)[0]
+
+
+def test_ids_of_different_kinds_are_refused(project, tmp_path):
+    (tmp_path / "genres.csv").write_text("f,g,y\n1,a,1\n2,b,0\n")
+    more = RATINGS.replace("ratings", "genres").replace('rows = "user"', 'rows = "genre"')
+    more = more.replace('row = "u"', 'row = "g"').replace('"x"', '"y"')
+    [fault] = faults(project(RATINGS + more))
+    assert "text in relation 'ratings' and whole numbers in relation 'genres'" in fault
+
+
+def test_declared_entities_are_there_without_cells(project, tmp_path):
+    (tmp_path / "films.csv").write_text("id,title\nzorro,Z\nheat,H\n")
+    found = gcmf.read_project(project(RATINGS + '[entities.film]\nsource = "films.csv"\nid = "id"\n'))
+    assert found.collection.entities["film"].ids.tolist() == ["zorro", "heat", "up"]
