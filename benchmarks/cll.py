@@ -2,7 +2,7 @@
 
 Variance explained per view (of what the feature intercepts leave) and how well the best factor separates IGHV
 status, for gcmf and, where mofapy2 is installed, for mofapy2 with the same likelihoods and factors. IGHV is also one
-of the 69 mutations: the last line of each leaves it out. Needs the data: GCMF_DATA, or ../shared/data beside the
+of the 69 mutations: the last line is gcmf without it. Needs the data: GCMF_DATA, or ../shared/data beside the
 project, and pip install 'gcmf[omics]' mofapy2.
 """
 

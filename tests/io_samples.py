@@ -72,7 +72,11 @@ CREATE TABLE film_actor (film_id INTEGER {films}, actor_id INTEGER {actor});
 def film_database(path, seed=0, declared=True):
     """A normalized film database in SQLite, with foreign keys declared or not."""
     rng = np.random.default_rng(seed)
-    references = {"users": "REFERENCES users(id)", "films": "REFERENCES films(id)", "actor": "REFERENCES actor(actor_id)"}
+    references = {
+        "users": "REFERENCES users(id)",
+        "films": "REFERENCES films(id)",
+        "actor": "REFERENCES actor(actor_id)",
+    }
     with sqlite3.connect(path) as lite:
         lite.executescript(FILM_TABLES.format(**references if declared else dict.fromkeys(references, "")))
         lite.executemany("INSERT INTO users VALUES (?, ?, ?)",

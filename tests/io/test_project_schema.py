@@ -34,7 +34,9 @@ def faults(path):
 
 
 def test_a_project_is_a_collection_and_options(project):
-    path = project(RATINGS + "[fit]\nn_factors = 3\nmax_iter = 7\nbias = {ratings = 'rows'}\n[fit.priors]\ntau_rate = 0.5\n")
+    path = project(
+        RATINGS + "[fit]\nn_factors = 3\nmax_iter = 7\nbias = {ratings = 'rows'}\n[fit.priors]\ntau_rate = 0.5\n"
+    )
     found = gcmf.read_project(path)
     assert found.collection.entities["user"].ids.tolist() == ["ann", "bob"]
     assert found.collection.relations["ratings"].cells.triplets().x.tolist() == [5, 3, 1.5]

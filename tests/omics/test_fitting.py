@@ -8,7 +8,7 @@ from scipy import sparse
 import gcmf
 from gcmf.errors import DataError, OptionError
 from gcmf.omics import fit, genomic_proximity
-from omics_toys import N, QUIET, SIZES, adata, factors, matrices, multi
+from omics_toys import QUIET, SIZES, N, adata, factors, matrices, multi
 
 pytestmark = QUIET
 

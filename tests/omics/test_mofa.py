@@ -9,7 +9,7 @@ import gcmf
 from gcmf.errors import MissingExtraError, StorageError, UnknownIdError
 from gcmf.omics import export_mofa, fit
 from gcmf.omics.results import unit_factors
-from omics_toys import N, QUIET, multi
+from omics_toys import QUIET, N, multi
 
 pytestmark = QUIET
 KINDS = ["gaussian", "poisson", "bernoulli"]

@@ -9,7 +9,7 @@ from scipy import sparse
 from gcmf.errors import DataError, OptionError
 from gcmf.omics.values import divide_columns, feature_deviation, guess_likelihood
 from gcmf.omics.views import read_views
-from omics_toys import N, QUIET, adata, matrices, multi
+from omics_toys import QUIET, N, adata, matrices, multi
 
 pytestmark = QUIET
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from rich import progress
@@ -37,7 +36,7 @@ def evaluate_and_show(
         table = evaluate(data, {**project.options, **chosen}, relations=targets, n_folds=n_folds, random_state=seed,
                          report=lambda said: bars.update(task, advance=1, description=said))  # fmt: skip
     if as_json:
-        show_json(json.loads(table.to_json(orient="records")))
+        show_json(table.to_dict(orient="records"))
     else:
         _show(table)
 

@@ -207,7 +207,7 @@ def claims(table: pd.DataFrame) -> tuple[Claim, ...]:
     return (
         Claim("Knowing which pixels are near lowers the error.", "lower in the valley", said,
               holds=all(least < 1 for least, _, _ in low.values()),
-              note="Relative to the views alone; judged as: for every pair, at the best width."),
+              note="Relative to the views alone; judged as: for every pair, at its best width (by this same error)."),
         Claim("The valley is broad.", "a broad valley", f"more than {BACK:.0%} below the views alone: {broad}",
               holds=all(width >= 3 for _, _, width in low.values()), note="Judged as: at least three widths."),
         _back("narrow", {name: start for name, (start, _) in ends.items()}),
@@ -263,7 +263,7 @@ def likeness_note(faces: NDArray[np.float64], settings: Settings) -> str:
     return (
         "The relation says that pixels near each other go together in the two lightings. Mean correlation over all "
         f"people, of the same pixel against pixels far away: {said}. Where the two hardly differ, being near says "
-        "little, and factors spent on it are lost to the faces."
+        "little: the likely reason, not tested further, why it does not help there."
     )
 
 

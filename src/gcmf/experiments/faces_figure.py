@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _COLORS = (ROLE_COLORS["shared"], ROLE_COLORS["private"], ROLE_COLORS["partial"], LIKELIHOOD_COLORS["poisson"])
 _SHOWN = 4
+_BOTTOM, _TOP = 0.85, 1.3
+"""Relative errors that are drawn; what lies above is told in words, or the valley would not be seen."""
 _HEADING: dict[str, Any] = {"x": 0.012, "ha": "left", "fontsize": 13, "fontweight": "bold"}
 
 
@@ -65,6 +67,10 @@ def _valley(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_xscale("log")
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
+    if len(beyond := table[table["relative"] > _TOP]):
+        words = f"{len(beyond)} of {len(table)} fits lie above,\nup to {beyond['relative'].max():.1f}"
+        ax.annotate(words, (0.5, 0.98), xycoords="axes fraction", ha="center", va="top", fontsize=8, color=MUTED)
+    ax.set_ylim(_BOTTOM, _TOP)
     ax.grid(axis="y", color=FAINT)
     ax.set_xlabel("σ, width of the neighborhood in pixels")
 
@@ -72,7 +78,9 @@ def _valley(ax: Axes, table: pd.DataFrame) -> None:
 def _draw_pictures(figure: SubFigure, pictures: dict[str, Pictures]) -> None:
     """Draw a block per pair of lightings: four people, each given, guessed twice, and true."""
     figure.suptitle("The first draw: the lighting that was given, two guesses of the other, and the truth", **_HEADING)
-    blocks: Any = figure.subfigures(1, len(pictures), squeeze=False, wspace=0.03)
+    blocks: Any = figure.subfigures(
+        1, len(pictures), squeeze=False, wspace=0.03, width_ratios=[1.3, *[1.0] * (len(pictures) - 1)]
+    )
     for number, (block, (pair, own)) in enumerate(zip(blocks[0], pictures.items(), strict=True)):
         rows = {"given": own.given, "views alone": own.alone, "with pixels": own.augmented, "true": own.true}
         grid = block.subplots(len(rows), _SHOWN, gridspec_kw={"wspace": 0.05, "hspace": 0.05})
@@ -81,7 +89,7 @@ def _draw_pictures(figure: SubFigure, pictures: dict[str, Pictures]) -> None:
                 _face(ax, image)
             if number == 0:
                 line[0].set_ylabel(name, rotation=0, ha="right", va="center", labelpad=6, color=INK)
-        block.suptitle(f"{pair}, with pixels: σ = {own.sigma:g}", fontsize=10, color=MUTED)
+        block.suptitle(f"{pair}, with pixels: σ = {own.sigma:g} (the best here)", fontsize=10, color=MUTED)
 
 
 def _face(ax: Axes, image: NDArray[np.float64]) -> None:

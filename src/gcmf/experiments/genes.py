@@ -200,10 +200,17 @@ def notes(genes: Genes, settings: Settings, table: pd.DataFrame) -> tuple[str, .
         "both.",
         f"The proximity relation has {n * n:,} cells, {cells}, so its density is the true one: nothing is weighed. "
         f"It costs: a sweep takes {pace['gCMF']:.3f} s with it and {pace['CCA']:.3f} s without.",
-        "All 4,287 genes make 18,377,369 cells. A uniform 2% of them (tried with K = 15, 30% and 70% missing) holds "
-        "less than one neighbor per gene and changes no error by more than 0.3%; hence whole chromosomes with every "
-        "cell, where the genes keep all their neighbors, rather than all chromosomes with few cells.",
+        "All 4,287 genes make 18,377,369 cells. Tried apart (one seed, K = 15, tol = 1e-5) with a uniform 2% of them, "
+        "less than one neighbor per gene: mean error at 30% missing gCMF 0.856, CMF 0.870, CCA 0.856, PCA 0.870; at "
+        "70% 0.928, 0.932, 0.927, 0.931. There private factors help and CCA beats PCA, as the paper says; so thin a "
+        "relation adds nothing. Hence whole chromosomes here, where genes keep all their neighbors.",
+        *([_CHOSEN] if settings.chromosomes else []),
     )
 
+
+_CHOSEN = (
+    "The chromosomes were chosen beforehand for the amplifications that breast tumors are known for, so copy number is "
+    "better predicted here than over the whole genome; other chromosomes were not tried."
+)
 
 EXPERIMENT = Experiment("genes", "Figure 4: expression, copy number and the places of genes", ("pollack2002",), run)

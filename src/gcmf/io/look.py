@@ -136,7 +136,7 @@ def stem_of(column: Column, look: Look) -> str:
 
 def singular(word: str) -> str:
     """Return movies as movie, categories as category."""
-    if word.endswith("ies") and len(word) > 5 and not word.endswith("movies"):
+    if word.endswith("ies") and len(word) > 5 and not word.endswith(("movies", "series")):
         return word[:-3] + "y"
     return (
         word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is", "series")) and len(word) > 3 else word

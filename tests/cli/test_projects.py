@@ -1,0 +1,244 @@
+"""From a source to tables through the real command, and every command's report."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import gcmf
+from gcmf.cli import main
+from gcmf.datasets.folder import find_data_folder
+from io_samples import film_database, lastfm, movielens
+
+COMMAND = [sys.executable, "-c", "from gcmf.cli.main import app; app()"]
+
+
+def gcmf_command(*arguments):
+    """Run the command as a person would; return what it wrote to stdout."""
+    done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run(*arguments):
+    return CliRunner().invoke(main.app, [str(one) for one in arguments])
+
+
+def end_to_end(source, folder):
+    """Init, fit and export; return the project's folder, the report of the fit and the tables."""
+    target = folder / "gcmf.toml"
+    gcmf_command("init", source, "--out", target)
+    fitted = json.loads(gcmf_command("fit", target, "--max-iter", 5, "--n-factors", 3, "--json"))
+    gcmf_command("export", folder / "model.gcmf", folder / "tables")
+    return fitted, {path.stem: pd.read_parquet(path) for path in (folder / "tables").glob("*.parquet")}
+
+
+def test_a_movielens_folder(tmp_path):
+    fitted, tables = end_to_end(movielens(tmp_path / "ml"), tmp_path)
+    assert fitted["iterations"] == 5
+    assert fitted["status"] == "max_iter"
+    assert list(tables["factors_user"].columns[:2]) == ["user", "F1"]
+    assert sorted(tables["factors_movie"]["movie"]) == list(range(1, 41))
+    assert set(tables) >= {"structure", "variance_explained", "bias_u_data_user", "bias_u_data_movie"}
+
+
+def test_a_lastfm_folder(tmp_path):
+    _, tables = end_to_end(lastfm(tmp_path / "lf"), tmp_path)
+    assert len(tables["factors_artist"]) == 32
+    assert len(tables["factors_tag"]) == 12
+    assert tables["variance_explained"]["relation"][0] == "user_artists"
+
+
+def test_a_film_database(tmp_path):
+    _, tables = end_to_end(film_database(tmp_path / "films.db"), tmp_path)
+    assert {name for name in tables if name.startswith("factors_")} >= {"factors_user", "factors_film", "factors_actor"}
+
+
+@pytest.mark.data
+def test_real_lastfm(tmp_path):
+    folder = find_data_folder()
+    if folder is None or not (folder / "lastfm").is_dir():
+        pytest.skip("no real data")
+    fitted, tables = end_to_end(folder / "lastfm", tmp_path)
+    # 17,632 in artists.dat, and 390 that were tagged and are not listed there.
+    assert len(tables["factors_artist"]) == 18_022
+    assert fitted["cells"] > 250_000
+
+
+@pytest.mark.data
+def test_real_movielens(tmp_path):
+    folder = find_data_folder()
+    if folder is None or not (folder / "ml-100k").is_dir():
+        pytest.skip("no real data")
+    genres = [line.split("|")[0] for line in (folder / "ml-100k/u.genre").read_text().splitlines() if line]
+    films = ["movie id", "movie title", "release date", "video release date", "IMDb URL", *genres]
+    headers = {
+        "u.data": "\t".join(("user id", "item id", "rating", "timestamp")),
+        "u.user": "user id|age|gender|occupation|zip code",
+        "u.item": "|".join(films),
+    }
+    (tmp_path / "ml").mkdir()
+    for name, header in headers.items():
+        (tmp_path / "ml" / name).write_bytes(header.encode() + b"\n" + (folder / "ml-100k" / name).read_bytes())
+    fitted, tables = end_to_end(tmp_path / "ml", tmp_path)
+    assert (len(tables["factors_user"]), len(tables["factors_movie"])) == (943, 1682)
+    assert fitted["cells"] > 100_000
+    traits = tables["factors_u_user_trait"]["u_user_trait"].tolist()
+    assert {"gender=F", "gender=M", "occupation=writer"} <= set(traits)
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """A folder with a film database, its project and its model."""
+    folder = tmp_path_factory.mktemp("films")
+    film_database(folder / "films.db")
+    assert run("init", folder / "films.db").exit_code == 0
+    done = run("fit", folder, "--max-iter", 5, "--n-factors", 3, "--holdout", 0.2)
+    assert done.exit_code == 0, done.output
+    assert "held-out RMSE of ratings" in done.stdout
+    return folder
+
+
+def test_init_reports(fitted, tmp_path):
+    report = json.loads(run("init", fitted / "films.db", "-o", tmp_path / "p.toml", "--json").stdout)
+    assert report["relations"] == ["ratings", "film_actor"]
+    again = run("init", fitted / "films.db")
+    assert again.exit_code == 1
+    assert "--force" in again.stderr
+
+
+def test_fit_reports_held_out_errors(fitted, tmp_path):
+    done = run("fit", fitted, "-o", tmp_path / "m.gcmf", "--max-iter", 2, "--holdout", 0.2, "--seed", 3, "--json")
+    report = json.loads(done.stdout)
+    assert 0.5 < report["held_out_rmse"]["ratings"] < 3
+    assert gcmf.load(tmp_path / "m.gcmf").n_iter_ == report["iterations"] == 2
+
+
+def test_describe(fitted):
+    report = json.loads(run("describe", fitted / "model.gcmf", "--json").stdout)
+    assert report["entities"]["film"] == 30
+    assert [one["name"] for one in report["relations"]][:2] == ["ratings", "film_actor"]
+    assert report["relations"][0]["noise_std"] > 0
+    assert report["fit"]["iterations"] == 5
+    shown = run("describe", fitted / "model.gcmf").stdout
+    assert "user (30) × film (30)" in shown
+    assert "5 sweeps" in shown
+
+
+def test_predict_pairs(fitted, tmp_path):
+    (tmp_path / "cells.csv").write_text("film,user\n3,1\n4,2\n")
+    model = gcmf.load(fitted / "model.gcmf")
+    mean, std = model.predict("ratings", [1, 2], [3, 4], return_std=True)
+    done = run(
+        "predict", fitted / "model.gcmf", tmp_path / "cells.csv", "--relation", "ratings", "-o", tmp_path / "o.parquet"
+    )
+    assert done.exit_code == 0, done.output
+    found = pd.read_parquet(tmp_path / "o.parquet")
+    assert found.columns.tolist() == ["user", "film", "mean", "std"]
+    assert found["user"].tolist() == [1, 2]
+    assert found["mean"].tolist() == mean.tolist()
+    assert found["std"].tolist() == std.tolist()
+    lines = run("predict", fitted / "model.gcmf", tmp_path / "cells.csv", "--relation", "ratings").stdout.splitlines()
+    assert lines[0] == "user,film,mean,std"
+    assert len(lines) == 3
+    first = json.loads(run("predict", fitted / "model.gcmf", tmp_path / "cells.csv", "--relation", "ratings", "--json")
+                       .stdout.splitlines()[0])  # fmt: skip
+    assert first["film"] == 3
+
+
+def test_predict_all(fitted, tmp_path, monkeypatch):
+    monkeypatch.setattr("gcmf.io.predictions._CELLS", 100)
+    done = run("predict", fitted / "model.gcmf", "--relation", "film_actor", "--all", "-o", tmp_path / "all.csv")
+    assert done.exit_code == 0, done.output
+    found = pd.read_csv(tmp_path / "all.csv").pivot_table(index="film", columns="actor", values="mean")
+    model = gcmf.load(fitted / "model.gcmf")
+    wanted = model.predict("film_actor", found.index, found.columns, grid=True)
+    assert abs(found.to_numpy() - wanted).max() < 1e-9
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_unknown_ids_are_named(fitted, tmp_path):
+    (tmp_path / "cells.csv").write_text("user,film\n1,2\n1,99\nx,1\n")
+    command = ("predict", fitted / "model.gcmf", tmp_path / "cells.csv", "--relation", "ratings")
+    done = run(*command)
+    assert done.exit_code == 1
+    assert "cells.csv, column 'user', row 3: the model has never seen the user 'x'" in done.stderr
+    assert run(*command, "--unknown", "prior").exit_code == 0
+    assert "several relations" in run("predict", fitted / "model.gcmf", tmp_path / "cells.csv").stderr
+    assert run("predict", fitted / "model.gcmf").exit_code == 2
+
+
+def test_export_as_csv(fitted, tmp_path):
+    report = json.loads(run("export", fitted / "model.gcmf", tmp_path / "out", "--format", "csv", "--json").stdout)
+    assert all(Path(name).suffix == ".csv" for name in report["files"])
+    factors = pd.read_csv(tmp_path / "out" / "factors_user.csv", index_col="user")
+    model = gcmf.load(fitted / "model.gcmf")
+    assert abs(factors["F1"] - model.factors("user")["F1"]).max() < 1e-6
+    bias = pd.read_csv(tmp_path / "out" / "bias_ratings_film.csv", index_col="film")["bias"]
+    assert abs(bias - model.biases("ratings", "cols")).max() < 1e-6
+
+
+def test_evaluate(fitted):
+    command = ("evaluate", fitted, "--relation", "ratings", "--folds", 2, "--max-iter", 2)
+    done = run(*command, "--json")
+    table = pd.DataFrame(json.loads(done.stdout)).set_index("method")
+    assert table.index[:2].tolist() == ["gCMF", "CMF"]
+    assert {"without film_actor", "alone", "biases only"} <= set(table.index)
+    assert (table["error"] > 0.5).all()
+    assert abs(table["error"] - table.loc["gCMF", "error"] - table["difference"]).max() < 1e-12
+    assert (table["difference_se"].drop("gCMF") > 0).all()
+    wrong = run("evaluate", fitted, "--relation", "rating")
+    assert wrong.exit_code == 1
+    assert "Did you mean 'ratings'?" in wrong.stderr
+
+
+def test_doctor():
+    report = json.loads(run("doctor", "--json").stdout)
+    assert report["self_test"]["passed"] is True
+    assert report["packages"]["duckdb"]
+    assert report["threads"] >= 1
+
+
+def test_refusals_reach_the_command_line(tmp_path):
+    (tmp_path / "a.csv").write_text("u,f,x\nann,1,0\nann,2,7\n")
+    (tmp_path / "gcmf.toml").write_text(
+        '[relations.seen]\nsource = "a.csv"\nrows = "user"\ncols = "film"\nrow = "u"\ncol = "f"\nvalue = "x"\n'
+        'likelihood = "bernoulli"\n'
+    )
+    done = run("fit", tmp_path)
+    assert done.exit_code == 1
+    assert "Error: a.csv, column 'x', row 2: the value is 7" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "model.gcmf").exists()
+
+
+def test_ctrl_c_keeps_the_model(fitted, tmp_path):
+    target = tmp_path / "kept.gcmf"
+    code = (
+        "import os, signal, sys\n"
+        "from gcmf.cli import fit_screen\n"
+        "class Pressed(fit_screen.Live):\n"
+        "    def __call__(self, info):\n"
+        "        super().__call__(info)\n"
+        "        if info.iteration == 3: os.kill(os.getpid(), signal.SIGINT)\n"
+        "fit_screen.Live = Pressed\n"
+        "from gcmf.cli.main import app\n"
+        "app()\n"
+    )
+    arguments = ["fit", str(fitted), "-o", str(target), "--max-iter", "100000", "--json"]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["status"] == "interrupted"
+    assert gcmf.load(target).n_iter_ == 3
+
+
+def test_every_command_has_help():
+    shown = run("--help").stdout
+    for name in ("init", "fit", "predict", "describe", "export", "evaluate", "doctor"):
+        assert name in shown
+        assert run(name, "--help").exit_code == 0
+    assert "Exit codes" in shown

@@ -1,0 +1,134 @@
+"""`gcmf init` gets common sources right without help."""
+
+import sqlite3
+
+import pytest
+
+import gcmf
+from gcmf.errors import DataError
+from gcmf.io.discover import discover, to_toml, write_project
+from gcmf.io.look import name_words, singular
+from io_samples import GENRES, film_database, lastfm, movielens, write_csv
+
+
+def joins(found):
+    return {one.name: (one.rows, one.cols, one.likelihood, one.blanks) for one in found.relations}
+
+
+def read_back(found, folder):
+    """The collection of the file that would be written."""
+    write_project(found, folder / "gcmf.toml", replace=False)
+    return gcmf.read_project(folder).collection
+
+
+def test_movielens(tmp_path):
+    found = discover(movielens(tmp_path), base=tmp_path)
+    assert joins(found) == {"u_data": ("user", "movie", "gaussian", "missing")}
+    assert found.relations[0].value == "rating"
+    (users,) = (one for one in found.features if one.rows == "user")
+    assert (users.numeric, users.categories) == (("age",), ("gender", "occupation"))
+    (films,) = (one for one in found.features if one.rows == "movie")
+    assert (films.booleans, films.numeric, films.categories) == (GENRES, (), ())
+    data = read_back(found, tmp_path)
+    assert {name: len(own) for name, own in data.entities.items() if name in ("user", "movie")} == {
+        "user": 30,
+        "movie": 40,
+    }
+
+
+@pytest.mark.parametrize("item", ["item_id", "movieId", "movie_id"])
+def test_items_are_found_by_their_values_where_names_differ(tmp_path, item):
+    movielens(tmp_path)
+    ratings = (tmp_path / "u.data").read_text().replace("item_id", item)
+    (tmp_path / "u.data").unlink()
+    (tmp_path / "ratings.csv").write_text(ratings)
+    (tmp_path / "u.item").rename(tmp_path / "movies.csv")
+    found = discover(tmp_path, base=tmp_path)
+    assert joins(found) == {"ratings": ("user", "movie", "gaussian", "missing")}
+    assert any("different names and the same values" in note for note in found.notes) == (item == "item_id")
+
+
+def test_lastfm(tmp_path):
+    found = discover(lastfm(tmp_path), base=tmp_path)
+    assert joins(found) == {
+        "user_artists": ("user", "artist", "poisson", "missing"),
+        "user_taggedartists_user_tag": ("user", "tag", "poisson", "missing"),
+        "user_taggedartists_artist_tag": ("artist", "tag", "poisson", "missing"),
+    }
+    assert found.relations[0].value == "weight"
+    assert [one.name for one in found.entities] == ["artist", "tag"]
+    assert any("relates user with itself" in note for note in found.notes)
+    data = read_back(found, tmp_path)
+    assert len(data.entities["artist"]) == 32, "artists that nobody played are there too"
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_normalized_database(tmp_path, declared):
+    found = discover(film_database(tmp_path / "films.db", declared=declared), base=tmp_path)
+    assert joins(found) == {
+        "ratings": ("user", "film", "gaussian", "missing"), "film_actor": ("film", "actor", "bernoulli", "zero"),
+    }  # fmt: skip
+    assert {one.rows: (one.numeric, one.categories, one.booleans) for one in found.features} == {
+        "user": (("age",), ("city",), ()), "film": (("year",), (), ("color",)),
+    }  # fmt: skip
+    assert [one.name for one in found.entities] == ["actor"]
+    assert found.notes == []
+    assert "database declares" in to_toml(found) if declared else "named as film" in to_toml(found)
+    data = read_back(found, tmp_path)
+    assert data.relations["film_actor"].n_cells == 30 * 20
+
+
+def test_references_repeats_and_second_relations(tmp_path):
+    with sqlite3.connect(tmp_path / "shop.sqlite") as lite:
+        lite.executescript("""
+            CREATE TABLE city (city_id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE customer (customer_id INTEGER PRIMARY KEY, city_id INTEGER REFERENCES city(city_id));
+            CREATE TABLE purchase (customer_id INTEGER, product TEXT, quantity INTEGER);
+            CREATE TABLE views (customer_id INTEGER, product TEXT, seconds REAL);
+            INSERT INTO city VALUES (1, 'Rome'), (2, 'Oslo');
+            INSERT INTO customer VALUES (1, 1), (2, 2), (3, NULL);
+            INSERT INTO purchase VALUES (1, 'tea', 2), (1, 'tea', 3), (2, 'tea', 40), (3, 'rye', 1);
+            INSERT INTO views VALUES (1, 'tea', 2.5), (2, 'rye', 1.5), (2, 'tea', 3.5);
+        """)
+    lite.close()
+    found = discover(tmp_path / "shop.sqlite", base=tmp_path)
+    assert joins(found)["purchase"] == ("customer", "product", "poisson", "missing")
+    assert joins(found)["customer_city"] == ("customer", "city", "bernoulli", "zero")
+    assert "views" not in joins(found)
+    assert any("purchase already joins them" in note for note in found.notes)
+    data = read_back(found, tmp_path)
+    assert sorted(data.relations["purchase"].cells.triplets().x.tolist()) == [1, 5, 40]
+    assert data.relations["customer_city"].n_cells == 4
+
+
+def test_columns_without_a_hint_are_guessed_and_listed(tmp_path):
+    write_csv(tmp_path / "cells.csv", ("patient", "gene", "level"), [("p1", "a", 1.5), ("p1", "b", 2), ("p2", "a", 3)])
+    found = discover(tmp_path, base=tmp_path)
+    assert joins(found) == {"cells": ("patient", "gene", "gaussian", "missing")}
+    assert len(found.notes) == 2
+
+
+def test_what_cannot_be_used_is_said(tmp_path):
+    with pytest.raises(DataError, match="no file or folder"):
+        discover(tmp_path / "nowhere", base=tmp_path)
+    with pytest.raises(DataError, match="holds no table"):
+        discover(tmp_path, base=tmp_path)
+    write_csv(tmp_path / "one.csv", ("word",), [("a",), ("b",)])
+    (tmp_path / "noise.bin").write_bytes(bytes(range(256)))
+    with pytest.raises(DataError, match="it has one column only"):
+        discover(tmp_path, base=tmp_path)
+
+
+def test_a_project_is_not_replaced_unasked(tmp_path):
+    found = discover(lastfm(tmp_path), base=tmp_path)
+    write_project(found, tmp_path / "gcmf.toml", replace=False)
+    with pytest.raises(DataError, match="--force"):
+        write_project(found, tmp_path / "gcmf.toml", replace=False)
+    write_project(found, tmp_path / "gcmf.toml", replace=True)
+
+
+def test_words_of_names():
+    assert name_words("userID") == name_words("user_id") == name_words("user id") == ("user", "id")
+    assert [singular(word) for word in ("movies", "categories", "users", "series", "class")] == [
+        "movie", "category", "user", "series", "class",
+    ]  # fmt: skip
