@@ -72,15 +72,13 @@ CREATE TABLE film_actor (film_id INTEGER {films}, actor_id INTEGER {actor});
 def film_database(path, seed=0, declared=True):
     """A normalized film database in SQLite, with foreign keys declared or not."""
     rng = np.random.default_rng(seed)
-    references = {
-        "users": "REFERENCES users(id)",
-        "films": "REFERENCES films(id)",
-        "actor": "REFERENCES actor(actor_id)",
-    }
+    keys = {"users": "id", "films": "id", "actor": "actor_id"}
+    references = {table: f"REFERENCES {table}({key})" for table, key in keys.items()}
     with sqlite3.connect(path) as lite:
         lite.executescript(FILM_TABLES.format(**references if declared else dict.fromkeys(references, "")))
+        cities = ("Rome", "Oslo", None)
         lite.executemany("INSERT INTO users VALUES (?, ?, ?)",
-                         [(u, int(rng.integers(18, 70)), ("Rome", "Oslo", None)[u % 3]) for u in range(1, 31)])  # fmt: skip
+                         [(u, int(rng.integers(18, 70)), cities[u % 3]) for u in range(1, 31)])  # fmt: skip
         lite.executemany("INSERT INTO films VALUES (?, ?, ?, ?)",
                          [(f, f"Film {f}", int(rng.integers(1950, 2000)), f % 2) for f in range(1, 31)])  # fmt: skip
         lite.executemany("INSERT INTO actor VALUES (?, ?)", [(a, f"Actor {a}") for a in range(1, 21)])

@@ -165,7 +165,10 @@ INDEXES = [
 @pytest.mark.parametrize("index", INDEXES, ids=lambda index: f"{type(index).__name__}-{index.dtype}")
 def test_ids_come_back_as_they_were(index):
     back = decode(encode(index, entity="user"))
-    pd.testing.assert_index_equal(back, index, exact=True, check_freq=False)
+    expected = index.copy()
+    if hasattr(expected, "freq"):
+        expected.freq = None  # how dates were made is no part of the ids
+    pd.testing.assert_index_equal(back, expected, exact=True)
 
 
 def test_types_inside_tuples_come_back():
@@ -282,7 +285,7 @@ def test_the_file_is_plain_safetensors(saved):
     assert (head["format_version"], head["model"]["class"]) == (1, "GCMF")
     assert head["model"]["entities"][0] == {
         "name": "user",
-        "ids": {"kind": "text", "dtype": "str", "buffer": None, "ends": None},
+        "ids": {"kind": "text", "dtype": str(pd.Index(["a"]).dtype), "buffer": None, "ends": None},
         "positional": False,
     }
 

@@ -36,9 +36,11 @@ MAX_WARM_UP = 200
 TEST_EVERY = 5
 #: Sweeps after the warm-up at which a rotation is tried: often while the factors still find their axes.
 ROTATE_AT = (0, 5, 10, 20, 40, 80, 160, 320)
-#: Sweeps that a new factor gets to prove itself, and the nats by which it must raise the bound.
+#: Sweeps that new factors get to prove themselves, the nats by which they must raise the bound at least (and ten
+#: times what counts as flat), and how often they are offered.
 GROW_SWEEPS = 12
 GROW_GAIN = 1.0
+MAX_TRIALS = 10
 #: A fall of the bound by more than this fraction is no rounding error.
 FALL = 1e-5
 
@@ -121,6 +123,7 @@ class Driver:
         self._damping = options.damping if options.solver == "newton" else None
         self._measured = np.full(len(spec.ends), np.nan)
         self._trace: list[float] = []
+        self._n_trials = 0
         self._safe: tuple[int, Posterior]
 
     def run(self, rng: np.random.Generator) -> Fit:
@@ -142,7 +145,7 @@ class Driver:
             before = self._trace[-1] if self._trace else -np.inf
             self._sweep(warm=warm)
             now = self._trace[-1]
-            change, size = now - before, max(abs(now), float(self._spec.n_cells.sum()))
+            change, size = now - before, self._size(now)
             if not np.isfinite(now):
                 return Status.NONFINITE
             if change < -FALL * size:
@@ -158,6 +161,10 @@ class Driver:
             if flat and not moved and not self._restructure() and not self._grow():
                 return Status.CONVERGED if self._posterior.on.shape[1] else Status.ALL_PRUNED
         return Status.MAX_ITER
+
+    def _size(self, bound: float) -> float:
+        """What changes of the bound are compared with: its size, or the number of cells where it is near zero."""
+        return max(abs(bound), float(self._spec.n_cells.sum()))
 
     def _report(self, n: int, now: float, change: float) -> bool:
         """Tell the callbacks; whether one of them wants to stop."""
@@ -243,8 +250,9 @@ class Driver:
         its last entry.
         """
         room = min(self._options.n_factors - self._posterior.on.shape[1], len(self._spec.ends))
-        if not self._switching or room == 0:
+        if not self._switching or room == 0 or self._n_trials == MAX_TRIALS:
             return False
+        self._n_trials += 1
         relations = self._rng.permutation(len(self._spec.ends))[:room].tolist()
         before, measured, n = self._posterior.copy(), self._measured, len(self._trace)
         better = False
@@ -254,7 +262,8 @@ class Driver:
                 self._sweep(warm=False)
             self._restructure()
             self._sweep(warm=False)
-            better = self._trace[-1] - self._trace[n - 1] > GROW_GAIN
+            enough = max(GROW_GAIN, 10.0 * self._options.tol * self._size(self._trace[-1]))
+            better = self._trace[-1] - self._trace[n - 1] > enough
         finally:
             if better:
                 self._trace[n - 1] = self._trace[-1]

@@ -31,14 +31,13 @@ class Live:
     def __init__(self, max_iter: int, held_out: HeldOut | None) -> None:
         self._held_out = held_out
         self._bars = progress.Progress(
-            progress.BarColumn(bar_width=20),
             progress.MofNCompleteColumn(),
             progress.TextColumn("{task.description}"),
-            progress.TextColumn("left, at most:"),
-            progress.TimeRemainingColumn(),
+            progress.TextColumn("left ≤"),
+            progress.TimeRemainingColumn(compact=True),
             console=console(stderr=True),
         )
-        self._task = self._bars.add_task("starting (the first fit on a machine compiles)", total=max_iter)
+        self._task = self._bars.add_task("starting (a first fit compiles)", total=max_iter)
 
     def __enter__(self) -> Live:
         self._bars.start()

@@ -30,12 +30,12 @@ def predict_and_show(
 ) -> None:
     """Predict part by part; nothing but the part at hand is kept."""
     model = load(path)
-    chosen = find_relation(model, relation)
     parts: Iterable[pd.DataFrame]
     if cells is None:
-        parts = predict_all(model, chosen)
+        parts = predict_all(model, find_relation(model, relation))
     else:
         table = open_table(Source(source=str(cells)), Path())
+        chosen = find_relation(model, relation, table.columns)
         parts = predict_table(model, chosen, table, columns=columns, unknown=unknown)
     if out is not None:
         rows = write_parts(parts, out)

@@ -59,7 +59,6 @@ def _points(ax: Axes, table: pd.DataFrame, value: str) -> None:
                   linestyles=":")  # fmt: skip
         ax.annotate("always the mean", (-0.4, guess.iloc[0]), (0, 3), textcoords="offset points", fontsize=8)
     ax.set_xticks(range(len(splits)), splits)
-    ax.set_xlabel("hidden: a tenth at random, or everything of some (cold) users")
     ax.set_xlim(-0.5, len(splits) - 0.5)
     ax.grid(axis="y", color=FAINT)
 

@@ -126,12 +126,17 @@ def name_words(name: str) -> tuple[str, ...]:
     return tuple(word for word in re.split(r"[^\w]+|_", parted) if word) or (name.lower(),)
 
 
-def stem_of(column: Column, look: Look) -> str:
-    """Return what the ids of a column are ids of: user for userID; for a bare id, what a line of the table is."""
-    words = column.words
+def entity_of(column: str) -> str:
+    """Return what the name of a column of ids says they are ids of: user for userID; nothing for a bare id."""
+    words = name_words(column)
     while words and words[-1] in _ID_WORDS:
         words = words[:-1]
-    return singular("_".join(words)) if words else look.stem
+    return singular("_".join(words))
+
+
+def stem_of(column: Column, look: Look) -> str:
+    """Return what the ids of a column are ids of; for a bare id, what a line of the table is."""
+    return entity_of(column.name) or look.stem
 
 
 def singular(word: str) -> str:

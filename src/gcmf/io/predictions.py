@@ -9,10 +9,11 @@ import pandas as pd
 
 from gcmf.data.vocabulary import and_more, show_id
 from gcmf.errors import DataError, OptionError, UnknownIdError, did_you_mean
+from gcmf.io.look import entity_of
 from gcmf.io.tables import as_number, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gcmf.data.schema import RelationSchema
     from gcmf.estimators.gcmf import GCMF, Unknown
@@ -22,12 +23,14 @@ _CELLS = 1_000_000
 """Cells that are predicted at a time."""
 
 
-def find_relation(model: GCMF, name: str | None) -> RelationSchema:
-    """Return the relation of a name; without one, the only relation that there is."""
+def find_relation(model: GCMF, name: str | None, columns: Iterable[str] = ()) -> RelationSchema:
+    """Return the relation of a name; without one, the only one that there is, or that fits the columns of a table."""
     known = {one.name: one for one in model.schema_.relations}
-    if name is None and len(known) == 1:
-        return next(iter(known.values()))
     if name is None:
+        held = {entity_of(column) for column in columns} | set(columns)
+        fitting = [one for one in known.values() if len(known) == 1 or {one.rows, one.cols} <= held]
+        if len(fitting) == 1:
+            return fitting[0]
         msg = f"The model has several relations; say which with --relation: {', '.join(known)}."
         raise OptionError(msg)
     if name not in known:
@@ -41,7 +44,8 @@ def predict_table(
 ) -> Iterator[pd.DataFrame]:
     """Yield ids, mean and deviation of the cells that a table lists, in its order.
 
-    The ids are in the `columns` named, else in columns named as the entity sets, else in the first two.
+    The ids are in the `columns` named, else in columns named as the entity sets (user, userID, user_id), else in the
+    first two.
     """
     row, col = _find_columns(table, relation, columns)
     sets = model.fitted_.vocabularies
@@ -79,9 +83,12 @@ def _find_columns(table: Table, relation: RelationSchema, columns: tuple[str | N
     if len(names) < 2:
         msg = f"{table.label} has {len(names)} column; a cell needs the ids of its {relation.rows} and {relation.cols}."
         raise DataError(msg)
-    named = relation.rows in names and relation.cols in names
-    defaults = (relation.rows, relation.cols) if named else (names[0], names[1])
-    row, col = (given or default for given, default in zip(columns, defaults, strict=True))
+    found = [
+        next((name for name in names if entity in (name, entity_of(name))), None)
+        for entity in (relation.rows, relation.cols)
+    ]
+    defaults = found if None not in found else names[:2]
+    row, col = (given or default or "" for given, default in zip(columns, defaults, strict=True))
     faults = table.lacking([row, col], where=f"relation {relation.name!r}")
     if faults:
         raise DataError(faults)
