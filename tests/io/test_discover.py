@@ -2,6 +2,7 @@
 
 import sqlite3
 
+import duckdb
 import pytest
 
 import gcmf
@@ -76,6 +77,22 @@ def test_a_normalized_database(tmp_path, declared):
     assert "database declares" in to_toml(found) if declared else "named as film" in to_toml(found)
     data = read_back(found, tmp_path)
     assert data.relations["film_actor"].n_cells == 30 * 20
+
+
+def test_a_duckdb_database_is_looked_at_by_its_declared_keys(tmp_path):
+    with duckdb.connect(str(tmp_path / "films.duckdb")) as duck:
+        duck.execute("CREATE TABLE person (pk INTEGER PRIMARY KEY, age INTEGER)")
+        duck.execute("CREATE TABLE film (film_id INTEGER PRIMARY KEY, year INTEGER)")
+        duck.execute(
+            "CREATE TABLE seen (who INTEGER REFERENCES person(pk), what INTEGER REFERENCES film(film_id), mark DOUBLE)"
+        )
+        duck.execute("INSERT INTO person VALUES (1, 20), (2, 30), (3, 50)")
+        duck.execute("INSERT INTO film VALUES (1, 1999), (2, 1950)")
+        duck.execute("INSERT INTO seen VALUES (1, 1, 2.5), (2, 1, 3.5), (3, 2, 1), (1, 2, 0.5)")
+    found = discover(tmp_path / "films.duckdb", base=tmp_path)
+    assert joins(found) == {"seen": ("person", "film", "gaussian", "missing")}
+    assert {one.rows for one in found.features} == {"person", "film"}
+    assert read_back(found, tmp_path).relations["seen"].n_cells == 4
 
 
 def test_references_repeats_and_second_relations(tmp_path):

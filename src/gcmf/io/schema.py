@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl", "mtx", "sqlite", "duckdb")
 LAYOUTS = ("long", "wide", "matrix")
 BLANKS = ("missing", "zero")
-TABLE_FORMATS = ("parquet", "csv")
 
 Section = TypeVar("Section")
 
@@ -109,8 +108,7 @@ class OutputSpec:
     """Where results go."""
 
     model: str = "model.gcmf"
-    format: str = "parquet"
-    """Of exported tables: "parquet" or "csv"."""
+    """The model file, relative to the project file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +138,7 @@ def parse(document: Mapping[str, Any], *, file: str) -> tuple[ProjectSpec | None
     features = _sections(FeatureSpec, document, "features", file, faults)
     entities = _sections(EntitySpec, document, "entities", file, faults)
     fit = _section(FitSpec, document.get("fit", {}), f"{file}, [fit]", faults)
-    output = _section(OutputSpec, document.get("output", {}), f"{file}, [output]", faults, {"format": TABLE_FORMATS})
+    output = _section(OutputSpec, document.get("output", {}), f"{file}, [output]", faults)
     if not relations and not features and not faults:
         faults.append(f"{file} describes no relation; add a section [relations.NAME], or let `gcmf init` write one.")
     if faults or fit is None or output is None:
@@ -175,7 +173,6 @@ def _section(
     table: Mapping[str, Any],
     where: str,
     faults: list[str],
-    choices: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Section | None:
     """Build one section, or explain why not."""
     found = unknown_keys(table, [one.name for one in fields(kind)], where)  # type: ignore[arg-type]  # a dataclass
@@ -186,7 +183,7 @@ def _section(
                 found.append(f"{where}: the key {one.name!r} is missing.")
             continue
         value = table[one.name]
-        found += _type_faults(one.name, value, str(one.type), where, (choices or _CHOICES).get(one.name))
+        found += _type_faults(one.name, value, str(one.type), where, _CHOICES.get(one.name))
         values[one.name] = tuple(value) if isinstance(value, list) else value
     faults += found
     return None if found else kind(**values)

@@ -36,8 +36,9 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False) -> P
     if pooled:
         # Capped at the precision of the start (unit variance over all factors): with many factors to share the
         # signal, the pooled α would otherwise grow until all of them are gone.
-        cap = np.sqrt(posterior.on.sum(axis=1, keepdims=True))
-        rate = np.maximum(rate.mean(axis=1, keepdims=True, where=posterior.on), shape / cap)
+        n_on = np.maximum(posterior.on.sum(axis=1, keepdims=True), 1)
+        mean = np.where(posterior.on, rate, 0.0).sum(axis=1, keepdims=True) / n_on
+        rate = np.maximum(mean, shape / np.sqrt(n_on))
     fixed = spec.unit_variance[:, None] | ~posterior.on
     shape = np.maximum(np.where(fixed, posterior.alpha.shape, shape), 1e-3)
     return replace(posterior, alpha=Gamma(shape, np.where(fixed, posterior.alpha.rate, rate)))
