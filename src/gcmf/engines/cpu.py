@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.engines.row_kernels import Cells, Packed, Terms, measure_rows, sweep_rows, weigh_rows
+from gcmf.engines.chunk_kernels import Cells, Packed, Terms
+from gcmf.engines.row_kernels import measure_rows, sweep_rows, weigh_rows
 from gcmf.engines.simd import LANES
 
 if TYPE_CHECKING:

@@ -6,167 +6,21 @@ Every row is computed by one thread, in one order, so results do not depend on t
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, QUADRATURE, lower_bound, quadratic
+from gcmf.engines.chunk_kernels import CHUNK, JIT, load, n_cells, new_chunk
 from gcmf.engines.simd import LANES, TILE, add_row, add_tile, predictor, scale_row
 
-#: Cells gathered at once: the chunk stays in the first-level cache.
-CHUNK = 128
 #: Cells summed in the working precision before the sums go to float64: bounds the error of float32.
 FLUSH = 512
 #: Halvings of a step before a row is left as it was.
 MAX_HALVINGS = 8
-_JIT = {
-    "forceinline": True,
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
-    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
-}
 
 
-class Cells(NamedTuple):
-    """The cells of one entity set, block after block; B blocks, d rows."""
-
-    indptr: Any
-    """(B, d+1) into partner."""
-    partner: Any
-    """Partner's row in the block, or its position in members where the block is filled."""
-    value: Any
-    """Standardised values of the blocks that hold floats, in the working precision."""
-    code: Any
-    """Values of the blocks that hold one byte each."""
-    coded: Any
-    """(B,) whether the block's values are bytes."""
-    shift: Any
-    """(B,) what to subtract from a cell's place in partner to find its value."""
-    filled: Any
-    """(B,) whether cells that are not listed are zeros."""
-    members: Any
-    """Partners of filled blocks."""
-    members_ptr: Any
-    """(B+1,) into members."""
-    covered: Any
-    """(B, d) whether a filled block has this row."""
-
-
-class Terms(NamedTuple):
-    """The numbers that belong to a block, (B,) each."""
-
-    kind: Any
-    """Likelihood code."""
-    weight: Any
-    """⟨τ⟩ or the curvature of the relation."""
-    fill: Any
-    """Value of the cells that a filled block does not list."""
-    offset: Any
-    """First packed partner row of the block."""
-    biased: Any
-    bias_mean: Any
-    bias_precision: Any
-    measured: Any
-
-
-class Packed(NamedTuple):
-    """Parameters as a sweep reads and writes them, in the working precision."""
-
-    partner_mean: Any
-    """(n, Kp) active columns, zero-padded."""
-    partner_var: Any
-    partner_bias: Any
-    """(n,), with the offset of the relation."""
-    partner_bias_var: Any
-    mean: Any
-    """(d, Kp), read and written."""
-    var: Any
-    bias: Any
-    """(d, B), read and written."""
-    bias_var: Any
-
-
-class Chunk(NamedTuple):
-    """Up to CHUNK cells of one row and their sums, in the working precision; one per thread."""
-
-    idx: Any
-    """Packed row of each cell's partner."""
-    x: Any
-    seen: Any
-    """1 where the cell is observed, 0 for a hole."""
-    m: Any
-    v: Any
-    """Mean and variance of θ."""
-    weighted: Any
-    """(CHUNK, Kp + TILE): w ū_j, then w t (t the target less the partner's bias), then w."""
-    sums: Any
-    """(Kp + TILE, Kp): Σ w ū_j ū_jᵀ (upper triangle by tiles), then Σ wt ū_j, then Σ w ū_j."""
-    sum_var: Any
-    """(1, Kp): Σ w ũ_j."""
-    own: Any
-    """(3, Kp): ū_i, ū_i² + ũ_i and ũ_i of the row at hand."""
-    pending: Any
-    """(1,): cells in the sums since they were last flushed."""
-
-
-@njit(**_JIT)
-def _new_chunk(Kp, dtype):
-    return Chunk(
-        np.empty(CHUNK, np.int64),
-        np.empty(CHUNK, dtype),
-        np.empty(CHUNK, dtype),
-        np.empty(CHUNK, dtype),
-        np.empty(CHUNK, dtype),
-        np.zeros((CHUNK, Kp + TILE), dtype),
-        np.zeros((Kp + TILE, Kp), dtype),
-        np.zeros((1, Kp), dtype),
-        np.zeros((3, Kp), dtype),
-        np.zeros(1, np.int64),
-    )
-
-
-@njit(**_JIT)
-def _n_cells(cells, b, row):
-    if cells.filled[b]:
-        return (cells.members_ptr[b + 1] - cells.members_ptr[b]) if cells.covered[b, row] else 0
-    return cells.indptr[b, row + 1] - cells.indptr[b, row]
-
-
-@njit(**_JIT)
-def _load(cells, terms, b, row, start, n, chunk):
-    """Cells start..start+n of one row in one block: packed partner row, standardised value, observed or not."""
-    idx, x, seen = chunk.idx, chunk.x, chunk.seen
-    offset, coded, fill = terms.offset[b], cells.coded[b], terms.fill[b]
-    lo, hi, shift = cells.indptr[b, row], cells.indptr[b, row + 1], cells.shift[b]
-    if not cells.filled[b]:
-        for c in range(n):
-            p = lo + start + c
-            idx[c] = offset + cells.partner[p]
-            seen[c] = 1
-            x[c] = cells.code[p - shift] if coded else cells.value[p - shift]
-        return
-    base = cells.members_ptr[b] + start
-    for c in range(n):
-        idx[c] = offset + cells.members[base + c]
-        seen[c] = 1
-        x[c] = fill
-    p = lo + np.searchsorted(cells.partner[lo:hi], start)
-    while p < hi and cells.partner[p] < start + n:
-        c = cells.partner[p] - start
-        if coded:
-            hole = cells.code[p - shift] == 255
-            value = fill if hole else float(cells.code[p - shift])
-        else:
-            hole = np.isnan(cells.value[p - shift])
-            value = fill if hole else float(cells.value[p - shift])
-        seen[c] = 0 if hole else 1
-        x[c] = value
-        p += 1
-
-
-@njit(**_JIT)
+@njit(**JIT)
 def _set_own(packed, row, chunk):
     for k in range(packed.mean.shape[1]):
         u, u_var = packed.mean[row, k], packed.var[row, k]
@@ -175,7 +29,7 @@ def _set_own(packed, row, chunk):
         chunk.own[2, k] = u_var
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _predict(packed, row, b, n, chunk):
     """Mean m and variance v of θ for n loaded cells; `own` holds the row."""
     mine, mine_var = packed.bias[row, b], packed.bias_var[row, b]
@@ -186,7 +40,7 @@ def _predict(packed, row, b, n, chunk):
         chunk.v[c] = v + mine_var + packed.partner_bias_var[j]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _refresh(terms, packed, row, b, n, chunk):
     """Weight and weighted target of n loaded cells, with the bound touching at the present θ."""
     kind, one, Kp = terms.kind[b], chunk.x[0] * 0 + 1, chunk.sums.shape[1]
@@ -201,7 +55,7 @@ def _refresh(terms, packed, row, b, n, chunk):
         chunk.weighted[c, Kp + 1] = w * chunk.seen[c]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _sum_chunk(packed, n, chunk):
     """Add n refreshed cells to Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j."""
     Kp = chunk.sums.shape[1]
@@ -215,7 +69,7 @@ def _sum_chunk(packed, n, chunk):
         add_row(chunk.sum_var, 0, j, chunk.weighted, Kp + 1, packed.partner_var, chunk.idx, n)
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _flush(n_u, chunk, total, A):
     """Move the sums of the chunks to float64."""
     flat, part = total.reshape(total.size), chunk.sums.reshape(chunk.sums.size)
@@ -228,14 +82,14 @@ def _flush(n_u, chunk, total, A):
     chunk.pending[0] = 0
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):
     """Add one block's cells of one row to the sums, and its bias to the system A y = h; whether there are any."""
-    n_row, at, Kp = _n_cells(cells, b, row), n_u + b, chunk.sums.shape[1]
+    n_row, at, Kp = n_cells(cells, b, row), n_u + b, chunk.sums.shape[1]
     sum_w, sum_wt, n_seen = 0.0, 0.0, 0.0
     for start in range(0, n_row, CHUNK):
         n = min(CHUNK, n_row - start)
-        _load(cells, terms, b, row, start, n, chunk)
+        load(cells, terms, b, row, start, n, chunk)
         _refresh(terms, packed, row, b, n, chunk)
         _sum_chunk(packed, n, chunk)
         for c in range(n):
@@ -256,7 +110,7 @@ def _accumulate(cells, terms, packed, row, b, n_u, chunk, total, A, h):
     return n_seen > 0.0
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _solve(A, h, n):
     """Solve A y = h in place of h by Cholesky; A is symmetric positive definite, its upper triangle is used."""
     for k in range(n):
@@ -279,7 +133,7 @@ def _solve(A, h, n):
         h[k] = y * A[k, k]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _newton(A, h, n_u, B, damping, u, b):
     """The paper's step, into h: u − λ ũ g for all columns at once, then the biases given the new u."""
     for k in range(n_u):
@@ -295,7 +149,7 @@ def _newton(A, h, n_u, B, damping, u, b):
         h[i] /= A[i, i]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _write(A, h, row, n_u, packed, damping, point):
     """Variances 1/diag(A), means from the system."""
     B = packed.bias.shape[1]
@@ -316,14 +170,14 @@ def _write(A, h, row, n_u, packed, damping, point):
         packed.bias[row, b] = h[n_u + b]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _measure(cells, terms, packed, row, b, chunk):
     """Sum of the cells' bounds of one row in one block, at its present parameters."""
     kind, weight = terms.kind[b], terms.weight[b]
-    n_row, total = _n_cells(cells, b, row), 0.0
+    n_row, total = n_cells(cells, b, row), 0.0
     for start in range(0, n_row, CHUNK):
         n = min(CHUNK, n_row - start)
-        _load(cells, terms, b, row, start, n, chunk)
+        load(cells, terms, b, row, start, n, chunk)
         _predict(packed, row, b, n, chunk)
         for c in range(n):
             # Numba's float() would keep float32.
@@ -335,7 +189,7 @@ def _measure(cells, terms, packed, row, b, chunk):
     return total
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _row_value(cells, terms, packed, row, alpha, n_u, point, present, chunk):
     """The terms of the bound that depend on one row: its cells, its factors and its biases."""
     value = 0.0
@@ -352,7 +206,7 @@ def _row_value(cells, terms, packed, row, alpha, n_u, point, present, chunk):
     return value
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _guard(cells, terms, packed, row, alpha, n_u, point, present, before, saved, chunk):
     """Halve a row's step until its value does not fall; `saved` holds what the row was, `before` its value.
 
@@ -378,13 +232,13 @@ def _guard(cells, terms, packed, row, alpha, n_u, point, present, before, saved,
     _set_own(packed, row, chunk)
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _halfway(new, old):
     """Halve the step of a variance in its precision."""
     return 2 * new * old / (new + old) if new + old > 0 else new
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def _save(packed, row, saved):
     for k in range(packed.mean.shape[1]):
         saved[0, k], saved[1, k] = packed.mean[row, k], packed.var[row, k]
@@ -392,14 +246,14 @@ def _save(packed, row, saved):
         saved[2, b], saved[3, b] = packed.bias[row, b], packed.bias_var[row, b]
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals):
     """Update rows lo..hi exactly, or by a damped Newton step where damping > 0; measure what they complete.
 
     alpha (n_u,) precisions of the active columns; totals (d, B) receives each row's share of the bound.
     """
     B = terms.kind.shape[0]
-    chunk = _new_chunk(packed.mean.shape[1], packed.mean.dtype)
+    chunk = new_chunk(packed.mean.shape[1], packed.mean.dtype)
     Kp = packed.mean.shape[1]
     A, h, total = np.zeros((n_u + B, n_u + B)), np.zeros(n_u + B), np.zeros((Kp + TILE, Kp))
     present = np.zeros(B, np.bool_)
@@ -430,10 +284,10 @@ def sweep_rows(lo, hi, cells, terms, packed, alpha, n_u, damping, point, totals)
                 totals[row, b] = _measure(cells, terms, packed, row, b, chunk)
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def measure_rows(lo, hi, cells, terms, packed, totals):
     """Only the last step of `sweep_rows`: measure, move nothing."""
-    chunk = _new_chunk(packed.mean.shape[1], packed.mean.dtype)
+    chunk = new_chunk(packed.mean.shape[1], packed.mean.dtype)
     for row in range(lo, hi):
         _set_own(packed, row, chunk)
         for b in range(terms.kind.shape[0]):
@@ -441,22 +295,22 @@ def measure_rows(lo, hi, cells, terms, packed, totals):
                 totals[row, b] = _measure(cells, terms, packed, row, b, chunk)
 
 
-@njit(**_JIT)
+@njit(**JIT)
 def weigh_rows(lo, hi, cells, terms, packed, gain, energy):
     """What each factor is worth to the cells of each row and measured block, added to gain and energy (B, Kp).
 
     With p = ū_ik ū_jk: gain = Σ [ p·wr + w p²/2 − w (variance of the factor's part of θ)/2 ], energy = Σ w p².
     """
     Kp = packed.mean.shape[1]
-    chunk = _new_chunk(Kp, packed.mean.dtype)
+    chunk = new_chunk(Kp, packed.mean.dtype)
     part, part_energy = np.empty(Kp, packed.mean.dtype), np.empty(Kp, packed.mean.dtype)
     for row in range(lo, hi):
         _set_own(packed, row, chunk)
         for b in range(terms.kind.shape[0]):
-            n_row = _n_cells(cells, b, row) if terms.measured[b] else 0
+            n_row = n_cells(cells, b, row) if terms.measured[b] else 0
             for start in range(0, n_row, CHUNK):
                 n = min(CHUNK, n_row - start)
-                _load(cells, terms, b, row, start, n, chunk)
+                load(cells, terms, b, row, start, n, chunk)
                 _predict(packed, row, b, n, chunk)
                 _refresh(terms, packed, row, b, n, chunk)
                 part[:] = 0
