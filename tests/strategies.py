@@ -18,12 +18,12 @@ LIKELIHOODS = (
     Gaussian(),
     Bernoulli("tight"),
     Bernoulli("cell"),
-    Bernoulli("tight", zero_weight=7.5),
-    Bernoulli("paper", zero_weight=0.3),
     Poisson("paper"),
     Poisson("cell"),
     Poisson("tight"),
     Poisson("exact"),
+    Bernoulli("tight", zero_weight=7.5),
+    Bernoulli("paper", zero_weight=0.3),
 )
 LAYOUTS = ("listed", "filled", "holes")
 PRIORS = (

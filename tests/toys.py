@@ -11,7 +11,7 @@ from strategies import LIKELIHOODS, relation
 
 VAGUE = Priors()
 PROPER = Priors(alpha_shape=1.7, alpha_rate=0.6, tau_shape=2.3, tau_rate=0.9)
-GAUSSIAN, JAAKKOLA, LOGISTIC, PAPER, CELL, HYBRID, EXACT = LIKELIHOODS
+GAUSSIAN, JAAKKOLA, LOGISTIC, PAPER, CELL, HYBRID, EXACT = LIKELIHOODS[:7]
 SIZES = {"a": 5, "b": 4, "c": 6}
 
 

@@ -96,8 +96,8 @@ def fit(
     n_threads = options.n_threads or available_threads()
     engine = make_engine(problem, device=options.device, dtype=options.dtype, n_threads=n_threads)
     runs: list[Fit] = []
-    # BLAS has threads of its own, which the small products of the moves would wake.
-    with threadpool_limits(limits=n_threads):
+    # BLAS has threads of its own, which small products would wake, and whose number would change the last bits.
+    with threadpool_limits(limits=1):
         for restart, child in enumerate(rng.spawn(options.n_init)):
             runs.append(Driver(spec, engine, options, callbacks, restart).run(child))
             if runs[-1].status is Status.INTERRUPTED:
@@ -184,7 +184,8 @@ class Driver:
         return np.stack([np.array(pattern[name], dtype=bool) for name in names])
 
     def _adopt(self, posterior: Posterior) -> None:
-        self._posterior = posterior
+        # Known once here, and from then on kept by the sweeps.
+        self._posterior = replace(posterior, known=posterior.moments)
         self._engine.place(posterior.state)
 
     def _keep_safe(self) -> None:
@@ -205,10 +206,10 @@ class Driver:
         """Every entity set once, then the precisions and the bias priors."""
         spec = self._spec
         for e in range(len(spec.sizes)):
-            completed = self._engine.sweep(e, self._hyper())
-            self._posterior = replace(self._posterior, state=self._engine.fetch())
-            self._measured = np.where(np.isnan(completed), self._measured, completed)
-            self._posterior = update_alpha(spec, self._posterior, pooled=warm)
+            swept = self._engine.sweep(e, self._hyper())
+            known = self._posterior.moments.after(e, swept)
+            self._measured = np.where(np.isnan(swept.measured), self._measured, swept.measured)
+            self._posterior = update_alpha(spec, replace(self._posterior, known=known), pooled=warm)
         self._posterior = update_tau(spec, self._posterior, self._measured)
         self._posterior = moves.shift(spec, update_bias_prior(spec, self._posterior))
         if not warm:
@@ -250,7 +251,8 @@ class Driver:
         its last entry.
         """
         room = min(self._options.n_factors - self._posterior.on.shape[1], len(self._spec.ends))
-        if not self._switching or room == 0 or self._n_trials == MAX_TRIALS:
+        # With a common α every factor lives in all sets: none is private.
+        if not self._switching or self._spec.common or room == 0 or self._n_trials == MAX_TRIALS:
             return False
         self._n_trials += 1
         relations = self._rng.permutation(len(self._spec.ends))[:room].tolist()
@@ -277,7 +279,7 @@ class Driver:
         """Turn the factors towards the group sparsity; kept only if the bound rises."""
         spec = self._spec
         before = self._posterior = update_alpha(spec, self._posterior)
-        bound = elbo(spec, before, self._measured)
+        bound = elbo(spec, before, self._engine.measure(self._hyper()))
         if gauge.single_table(spec):
             turned = gauge.principal_axes(spec, before)
         else:

@@ -76,5 +76,5 @@ def test_principal_axes_keep_predictions_and_are_diagonal():
     for mean in turned.state.mean:
         M = mean.T @ mean
         np.testing.assert_allclose(M - np.diag(np.diag(M)), 0, atol=1e-8)
-    S = turned.second_moment()
+    S = turned.moments.square
     np.testing.assert_allclose(S[0] / S[1], 9 / 5, rtol=1e-8)

@@ -79,7 +79,7 @@ def test_sparsest_rotation_is_orthogonal_and_respects_the_pattern(K, sharing):
 
 def objective(spec, posterior):
     """Σ_e d_e/2 Σ_k log S_ek, what the rotation is to lower."""
-    return float((spec.n_entities / 2 @ np.log(posterior.second_moment())).sum())
+    return float((spec.n_entities / 2 @ np.log(posterior.moments.square)).sum())
 
 
 def test_sparsest_rotation_lowers_its_objective():
@@ -108,7 +108,7 @@ def test_rotation_finds_the_zeros_of_a_group_sparse_model(seed):
     spec, problem, posterior, on = sparse_toy(rng)
     mixed = update_alpha(spec, moves.rotate(posterior, random_rotation(4, rng)))
     found = update_alpha(spec, moves.rotate(mixed, moves.sparsest_rotation(spec, mixed)))
-    S = found.second_moment()
+    S = found.moments.square
     pattern = 0.02 * S.max() < S
     assert sorted(map(tuple, pattern.T.tolist())) == sorted(map(tuple, on.T.tolist()))
     assert bound_of(spec, problem, found) > bound_of(spec, problem, mixed)
@@ -120,7 +120,7 @@ def test_second_moments_are_their_definition():
     e = 1
     mean, var = posterior.state.mean[e], posterior.state.var[e]
     np.testing.assert_allclose(M[e], sum(np.outer(u, u) + np.diag(s) for u, s in zip(mean, var, strict=True)))
-    np.testing.assert_allclose(np.einsum("ekk->ek", M), posterior.second_moment())
+    np.testing.assert_allclose(np.einsum("ekk->ek", M), posterior.moments.square)
 
 
 @pytest.mark.parametrize("n", range(1, 9))

@@ -196,7 +196,7 @@ def test_bias_scale_keeps_its_floor():
 
 def test_common_alpha_is_one_for_all_sets_and_unit_variance_stays_one():
     spec, _, start = toy(GAUSSIANS, sharing="common")
-    S, d = start.second_moment(), spec.n_entities
+    S, d = start.moments.square, spec.n_entities
     after = update_alpha(spec, start)
     np.testing.assert_allclose(after.alpha.mean, np.tile((d.sum() / 2 + 1e-10) / (S.sum(axis=0) / 2 + 1e-10), (3, 1)))
     spec, _, start = toy(GAUSSIANS, unit_variance=("b",))

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 
+#: Code of the likelihoods whose expectation is exact and whose steps need guarding.
+QUADRATURE = 6
+#: Halvings of a step before a row is left as it was.
+MAX_HALVINGS = 8
+
+
 class CellMath(Protocol):
     """The part of a likelihood that an engine needs."""
 
@@ -113,17 +119,30 @@ class Hyper(NamedTuple):
     """λ of the Newton step; None solves exactly."""
 
 
+class Swept(NamedTuple):
+    """What a sweep of an entity set leaves to know of it, so that nobody needs to look at its rows again."""
+
+    measured: Floats
+    """(M,): the cells' bounds per relation that the sweep completes, with the quadratic forms that its rows were
+    updated with, so that touching again can only raise them (Gaussian: expected squared residuals). NaN elsewhere."""
+    square: Floats
+    """Σ_i (ū² + ũ), (K,)."""
+    log_var: Floats
+    """Σ_i log ũ over the entities with data, (K,)."""
+    layers: NDArray[np.int64]
+    """Bias layers of the set, (B,)."""
+    bias: Floats
+    """Σ b̄, Σ (b̄² + b̃) and Σ log b̃ of each of these layers, (3, B)."""
+
+
 class Engine(Protocol):
     """Place parameters, sweep one entity set, fetch parameters. How is the engine's business, what is not."""
 
     def place(self, state: State) -> None:
         """Take over these parameters."""
 
-    def sweep(self, e: int, hyper: Hyper) -> Floats:
-        """Update every row of entity set e; returns what `measure` would for the relations completed by it.
-
-        NaN marks the relations that this sweep does not complete.
-        """
+    def sweep(self, e: int, hyper: Hyper) -> Swept:
+        """Update every row of entity set e."""
 
     def measure(self, hyper: Hyper) -> Floats:
         """Per relation: the sum of `lower_bound` over its cells at the current parameters, (M,)."""

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 GAUSSIAN = 0
+JAAKKOLA = 2
 QUADRATURE = 6
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()

@@ -1,16 +1,16 @@
-"""What the row kernels read: cells, the numbers of their blocks, packed parameters, and chunks of one row."""
+"""What the kernels read: the cells of a block, the rule of its likelihood, packed parameters, chunks of one row."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import carray, njit
 
-from gcmf.engines.simd import TILE
+from gcmf.engines.simd import LANES, copy_row, pointer
 
 #: Cells gathered at once: the chunk stays in the first-level cache.
-CHUNK = 128
+CHUNK = 64
 JIT = {
     "forceinline": True,
     "cache": True,
@@ -18,66 +18,86 @@ JIT = {
     "error_model": "numpy",
     "fastmath": {"contract", "reassoc", "nsz", "arcp"},
 }
+#: How the cells of a block are held. LISTED: those observed. FILLED: unlisted ones of covered rows are zeros.
+#: WHOLE_ZEROS: Gaussian FILLED, where the sums of a whole row of zeros are known and the listed cells correct them.
+#: WHOLE: Gaussian and dense; the sums of a whole row are known, and the listed cells are its holes.
+LISTED, FILLED, WHOLE_ZEROS, WHOLE = range(4)
 
 
 class Cells(NamedTuple):
-    """The cells of one entity set, block after block; B blocks, d rows."""
+    """The cells of one block, for the d rows of one entity set."""
 
+    layout: Any
     indptr: Any
-    """(B, d+1) into partner."""
+    """(d+1,) into partner."""
     partner: Any
-    """Partner's row in the block, or its position in members where the block is filled."""
+    """Partner's row, or its position in members where unlisted cells are zeros."""
     value: Any
-    """Standardised values of the blocks that hold floats, in the working precision."""
+    """Values in the working precision, or nothing where they are codes."""
     code: Any
-    """Values of the blocks that hold one byte each."""
-    coded: Any
-    """(B,) whether the block's values are bytes."""
-    shift: Any
-    """(B,) what to subtract from a cell's place in partner to find its value."""
-    filled: Any
-    """(B,) whether cells that are not listed are zeros."""
+    """Values of one byte each, or nothing."""
     members: Any
-    """Partners of filled blocks."""
-    members_ptr: Any
-    """(B+1,) into members."""
+    """Partners of a row of which all cells are observed."""
     covered: Any
-    """(B, d) whether a filled block has this row."""
+    """(d,) which rows those are; in the WHOLE layout the others list their observed cells."""
 
 
-class Terms(NamedTuple):
-    """The numbers that belong to a block, (B,) each."""
+class Rule(NamedTuple):
+    """The numbers that turn a cell into a weight and a target."""
 
     kind: Any
     """Likelihood code."""
     weight: Any
-    """⟨τ⟩ or the curvature of the relation."""
+    """Curvature of the relation; 1 for Gaussian cells, whose ⟨τ⟩ multiplies the sums."""
     zero_weight: Any
     """How many cells each observed zero stands for."""
+    center: Any
+    inverse_scale: Any
+    """Cells enter as (x − center)/scale."""
     fill: Any
-    """Value of the cells that a filled block does not list."""
-    offset: Any
-    """First packed partner row of the block."""
-    biased: Any
-    bias_mean: Any
-    bias_precision: Any
-    measured: Any
+    """What an unlisted zero enters as."""
 
 
-class Packed(NamedTuple):
-    """Parameters as a sweep reads and writes them, in the working precision."""
+class Partners(NamedTuple):
+    """Parameters of the other side, in the working precision."""
 
-    partner_mean: Any
-    """(n, Kp) active columns, zero-padded."""
-    partner_var: Any
-    partner_bias: Any
-    """(n,), with the offset of the relation."""
-    partner_bias_var: Any
-    mean: Any
-    """(d, Kp), read and written."""
-    var: Any
+    pairs: Any
+    """(n, 2 Kp): means, then variances, of the active columns, zero-padded."""
     bias: Any
-    """(d, B), read and written."""
+    """(n,), with the offset of the relation."""
+    bias_var: Any
+
+
+class Whole(NamedTuple):
+    """What rows with all their cells have in common, and what is their own."""
+
+    base: Any
+    """(Kp + 4, Kp): the sums of such a row with all its cells at `fill`."""
+    products: Any
+    """(d, Kp + 3): what its values add, Σ x ū_j, then Σ x b_j, Σ x² and Σ x; or nothing."""
+
+
+class Table(NamedTuple):
+    """The blocks of an entity set, a row each: a kernel cannot be given arrays in a number that it does not know.
+
+    Arrays go by address, so whoever makes a table must keep them alive.
+    """
+
+    places: Any
+    """(B, 22) int64: address and length of the arrays of Cells, Partners and Whole, in the order of `block_at`."""
+    codes: Any
+    """(B, 2): layout and kind."""
+    numbers: Any
+    """(B, 5): the other fields of Rule, in their order."""
+
+
+class Own(NamedTuple):
+    """Parameters of the rows being swept, in the working precision; read and written."""
+
+    pairs: Any
+    """(d, 2 Kp)."""
+    bias: Any
+    """(d, B), one column per block."""
     bias_var: Any
 
 
@@ -85,23 +105,23 @@ class Chunk(NamedTuple):
     """Up to CHUNK cells of one row and their sums, in the working precision; one per thread."""
 
     idx: Any
-    """Packed row of each cell's partner."""
+    """Row of each cell's partner."""
     x: Any
     seen: Any
     """1 where the cell is observed, 0 for a hole."""
     m: Any
     v: Any
     """Mean and variance of θ."""
+    g: Any
+    """(CHUNK, 2 Kp): the partners' pairs."""
     weighted: Any
-    """(CHUNK, Kp + TILE): w ū_j, then w t (t the target less the partner's bias), then w."""
+    """(CHUNK, Kp): w ū_j."""
+    pair: Any
+    """(CHUNK, 2): w t, with t the target less the partner's bias, and w."""
     sums: Any
-    """(Kp + TILE, Kp): Σ w ū_j ū_jᵀ (upper triangle by tiles), then Σ wt ū_j, then Σ w ū_j."""
-    sum_var: Any
-    """(1, Kp): Σ w ũ_j."""
+    """(Kp + 3, Kp): Σ w ū_j ū_jᵀ (upper triangle by tiles), Σ wt ū_j, Σ w ū_j, Σ w ũ_j."""
     own: Any
     """(3, Kp): ū_i, ū_i² + ũ_i and ũ_i of the row at hand."""
-    pending: Any
-    """(1,): cells in the sums since they were last flushed."""
 
 
 @njit(**JIT)
@@ -113,49 +133,99 @@ def new_chunk(Kp, dtype):
         np.empty(CHUNK, dtype),
         np.empty(CHUNK, dtype),
         np.empty(CHUNK, dtype),
-        np.zeros((CHUNK, Kp + TILE), dtype),
-        np.zeros((Kp + TILE, Kp), dtype),
-        np.zeros((1, Kp), dtype),
+        np.empty((CHUNK, 2 * Kp), dtype),
+        np.empty((CHUNK, Kp), dtype),
+        np.empty((CHUNK, 2), dtype),
+        np.zeros((Kp + 3, Kp), dtype),
         np.zeros((3, Kp), dtype),
-        np.zeros(1, np.int64),
     )
 
 
 @njit(**JIT)
-def n_cells(cells, b, row):
-    """Cells of one row in one block, holes included."""
-    if cells.filled[b]:
-        return (cells.members_ptr[b + 1] - cells.members_ptr[b]) if cells.covered[b, row] else 0
-    return cells.indptr[b, row + 1] - cells.indptr[b, row]
+def block_at(table, b, Kp, dtype):
+    """Cells, rule, partners and what is known of whole rows, of block b."""
+    at, code, number = table.places[b], table.codes[b], table.numbers[b]
+    cells = Cells(
+        code[0],
+        carray(pointer(at[0]), at[1], np.int64),
+        carray(pointer(at[2]), at[3], np.int32),
+        carray(pointer(at[4]), at[5], dtype),
+        carray(pointer(at[6]), at[7], np.uint8),
+        carray(pointer(at[8]), at[9], np.int32),
+        carray(pointer(at[10]), at[11], np.bool_),
+    )
+    rule = Rule(code[1], number[0], number[1], number[2], number[3], number[4])
+    partners = Partners(
+        carray(pointer(at[12]), (at[13] // (2 * Kp), 2 * Kp), dtype),
+        carray(pointer(at[14]), at[15], dtype),
+        carray(pointer(at[16]), at[17], dtype),
+    )
+    whole = Whole(
+        carray(pointer(at[18]), (Kp + 4, Kp), np.float64),
+        carray(pointer(at[20]), (at[21] // (Kp + 3), Kp + 3), np.float64),
+    )
+    return cells, rule, partners, whole
 
 
 @njit(**JIT)
-def load(cells, terms, b, row, start, n, chunk):
-    """Cells start..start+n of one row in one block: packed partner row, standardised value, observed or not."""
+def n_cells(cells, row):
+    """Cells of one row to be looked at, holes included."""
+    if cells.layout == FILLED:
+        return len(cells.members) if cells.covered[row] else 0
+    return cells.indptr[row + 1] - cells.indptr[row]
+
+
+@njit(**JIT)
+def load(cells, rule, partners, row, start, n, chunk):
+    """Cells start..start+n of one row: the partner's row and pair, the standardised value, observed or not."""
     idx, x, seen = chunk.idx, chunk.x, chunk.seen
-    offset, coded, fill = terms.offset[b], cells.coded[b], terms.fill[b]
-    lo, hi, shift = cells.indptr[b, row], cells.indptr[b, row + 1], cells.shift[b]
-    if not cells.filled[b]:
+    coded, center, inverse = len(cells.code) > 0, rule.center, rule.inverse_scale
+    lo, hi = cells.indptr[row], cells.indptr[row + 1]
+    if cells.layout == FILLED:
+        for c in range(n):
+            idx[c] = cells.members[start + c]
+            seen[c] = 1
+            x[c] = rule.fill
+        p = lo + np.searchsorted(cells.partner[lo:hi], start)
+        while p < hi and cells.partner[p] < start + n:
+            c = cells.partner[p] - start
+            value = np.float64(cells.code[p]) if coded else np.float64(cells.value[p])
+            hole = value == 255.0 if coded else np.isnan(value)
+            seen[c] = 0 if hole else 1
+            x[c] = rule.fill if hole else (value - center) * inverse
+            p += 1
+    else:
         for c in range(n):
             p = lo + start + c
-            idx[c] = offset + cells.partner[p]
-            seen[c] = 1
-            x[c] = cells.code[p - shift] if coded else cells.value[p - shift]
-        return
-    base = cells.members_ptr[b] + start
+            value = np.float64(cells.code[p]) if coded else np.float64(cells.value[p])
+            idx[c] = cells.members[cells.partner[p]] if cells.layout == WHOLE_ZEROS else cells.partner[p]
+            # fastmath says nothing of NaN here: `nnan` is not among the flags of JIT.
+            hole = cells.layout == WHOLE_ZEROS and (value == 255.0 if coded else np.isnan(value))
+            seen[c] = 0 if hole else 1
+            x[c] = rule.fill if hole else (value - center) * inverse
+    width = chunk.g.shape[1]
     for c in range(n):
-        idx[c] = offset + cells.members[base + c]
-        seen[c] = 1
-        x[c] = fill
-    p = lo + np.searchsorted(cells.partner[lo:hi], start)
-    while p < hi and cells.partner[p] < start + n:
-        c = cells.partner[p] - start
-        if coded:
-            hole = cells.code[p - shift] == 255
-            value = fill if hole else float(cells.code[p - shift])
-        else:
-            hole = np.isnan(cells.value[p - shift])
-            value = fill if hole else float(cells.value[p - shift])
-        seen[c] = 0 if hole else 1
-        x[c] = value
-        p += 1
+        copy_row(chunk.g, c, partners.pairs, idx[c], width)
+
+
+@njit(cache=True, nogil=True)
+def pack(mean, var, on):
+    """Means and variances of the columns `on`, each padded to a multiple of LANES, side by side."""
+    K = len(on)
+    Kp = max((K + LANES - 1) // LANES, 1) * LANES
+    out = np.zeros((len(mean), 2 * Kp), mean.dtype)
+    for i in range(len(mean)):
+        for k in range(K):
+            out[i, k] = mean[i, on[k]]
+            out[i, Kp + k] = var[i, on[k]]
+    return out
+
+
+@njit(cache=True, nogil=True)
+def unpack(pairs, on, mean, var):
+    """Write the columns `on` back."""
+    Kp = pairs.shape[1] // 2
+    for i in range(len(mean)):
+        for k in range(len(on)):
+            mean[i, on[k]] = pairs[i, k]
+            var[i, on[k]] = pairs[i, Kp + k]

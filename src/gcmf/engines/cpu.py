@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.engines.chunk_kernels import Cells, Packed, Terms
-from gcmf.engines.row_kernels import measure_rows, sweep_rows, weigh_rows
-from gcmf.engines.simd import LANES
+from gcmf.engines.base import MAX_HALVINGS, QUADRATURE, Swept
+from gcmf.engines.chunk_kernels import Own, Table, pack, unpack
+from gcmf.engines.layout import Layout, address
+from gcmf.engines.solve_kernels import base_rows, bias_moments, measure_rows, moments, sweep_rows, weigh_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from gcmf.engines.base import Block, Floats, Hyper, Problem, State
+    from gcmf.engines.base import Array, Floats, Hyper, Problem, State
 
 #: Cost of solving for a row, in cells.
 ROW_COST = 16
 #: Cells per row range: below this a range is done before another thread would have started.
 RANGE_COST = 20_000
-#: Enough ranges to even out rows of unequal length, few enough to cost nothing.
-MAX_RANGES = 64
+_ALL_ROWS = np.empty(0, bool)
 
 
 class CpuEngine:
@@ -31,11 +32,10 @@ class CpuEngine:
 
     def __init__(self, problem: Problem, *, dtype: str, n_threads: int) -> None:
         self._problem = problem
-        self._dtype = np.dtype(dtype)
-        self._n_threads = n_threads
-        self._cells = [_stack(blocks, d, self._dtype)
-                       for blocks, d in zip(problem.blocks, problem.sizes, strict=True)]  # fmt: skip
-        self._edges = [_row_ranges(blocks, d) for blocks, d in zip(problem.blocks, problem.sizes, strict=True)]
+        self._layouts = Layout.of(problem, np.dtype(dtype))
+        self._ranges = [_row_ranges(layout.n_listed) for layout in self._layouts]
+        self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
+                           for e, blocks in enumerate(problem.blocks)]  # fmt: skip
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
     def place(self, state: State) -> None:
@@ -46,154 +46,207 @@ class CpuEngine:
         """The current parameters."""
         return self._state
 
-    def sweep(self, e: int, hyper: Hyper) -> Floats:
+    def sweep(self, e: int, hyper: Hyper) -> Swept:
         """Update every row of entity set e."""
         on = np.flatnonzero(hyper.on[e])
-        blocks = self._problem.blocks[e]
-        measured = [self._problem.measured(e, b) for b in range(len(blocks))]
-        packed, terms = self._pack(e, on), self._terms(blocks, measured, hyper)
-        totals = np.zeros((self._problem.sizes[e], len(blocks)))
+        layout, job, measured = self._layouts[e], self._pack(e, on, hyper), self._completes[e]
+        totals = np.zeros((self._problem.sizes[e], len(measured)))
         alpha, damping = hyper.alpha[e, on], hyper.damping or 0.0
-        cells = self._cells[e]
-        self._run(e, partial(sweep_rows, cells=cells, terms=terms, packed=packed, alpha=alpha, n_u=len(on),
-                                      damping=damping, point=hyper.point, totals=totals))  # fmt: skip
-        self._unpack(e, on, packed)
-        return self._collect(blocks, measured, totals)
+
+        def work(lo: int, hi: int) -> None:
+            guard = _Guard(job, alpha, layout.has_bias, point=hyper.point, lo=lo, hi=hi) if guarded else None
+            sweep_rows(lo, hi, job.table, job.listed, job.scale, job.layers, alpha, job.own, damping, hyper.point,
+                       measured, totals)  # fmt: skip
+            if guard:
+                guard.hold()
+                measure_rows(lo, hi, job.table, job.listed, job.own, measured, _ALL_ROWS, totals)
+
+        guarded = layout.guarded and not damping
+        self._run(e, work)
+        self._unpack(e, on, job.own)
+        found = np.full(self._problem.n_relations, np.nan)
+        found[layout.relations[measured]] = totals.sum(axis=0)[measured]
+        square, log_var = moments(self._state.mean[e], self._state.var[e])
+        return Swept(found, square, log_var, layout.layers, bias_moments(job.own.bias, job.own.bias_var))
 
     def measure(self, hyper: Hyper) -> Floats:
         """Sum of the cells' bounds per relation, at the current parameters."""
         result = np.empty(self._problem.n_relations)
-        for e, blocks, rows in self._row_sides():
-            on = np.arange(hyper.on.shape[1])
-            packed, terms, cells = self._pack(e, on), self._terms(blocks, rows, hyper), self._cells[e]
-            totals = np.zeros((self._problem.sizes[e], len(blocks)))
-            self._run(e, partial(measure_rows, cells=cells, terms=terms, packed=packed, totals=totals))
-            for b, block in enumerate(blocks):
-                if rows[b]:
-                    result[block.relation] = totals[:, b].sum()
+        for e, layout in enumerate(self._layouts):
+            job, wanted = self._pack(e, np.arange(hyper.on.shape[1]), hyper), layout.row_side
+            totals = np.zeros((self._problem.sizes[e], len(wanted)))
+
+            def work(lo: int, hi: int, job: _Job = job, wanted: Array = wanted, totals: Floats = totals) -> None:
+                measure_rows(lo, hi, job.table, job.listed, job.own, wanted, _ALL_ROWS, totals)
+
+            self._run(e, work)
+            result[layout.relations[wanted]] = totals.sum(axis=0)[wanted]
         return result
 
     def weigh(self, hyper: Hyper) -> tuple[Floats, Floats]:
         """Gain and energy of each factor in each relation, (M, K) each."""
         K = hyper.on.shape[1]
-        gain, energy = np.zeros((self._problem.n_relations, K)), np.zeros((self._problem.n_relations, K))
-        for e, blocks, rows in self._row_sides():
-            packed, terms, cells = self._pack(e, np.arange(K)), self._terms(blocks, rows, hyper), self._cells[e]
-            shape = (2, len(blocks), packed.mean.shape[1])
-            parts = {lo: np.zeros(shape) for lo in self._edges[e][:-1]}
-            self._run(e, partial(_weigh_range, args=(cells, terms, packed), parts=parts))
-            for b, block in enumerate(blocks):
-                if rows[b]:
-                    # In the order of the rows: the same bits for any number of threads.
-                    gain[block.relation] = sum(parts[lo][0][b, :K] for lo in sorted(parts))
-                    energy[block.relation] = sum(parts[lo][1][b, :K] for lo in sorted(parts))
-        return gain, energy
+        result = np.zeros((2, self._problem.n_relations, K))
+        for e, layout in enumerate(self._layouts):
+            job, wanted = self._pack(e, np.arange(K), hyper), layout.row_side
+            parts = {lo: np.zeros((2, len(wanted), job.width)) for lo in self._ranges[e][:-1]}
 
-    def _row_sides(self) -> Iterator[tuple[int, tuple[Block, ...], list[bool]]]:
-        """The entity sets that hold rows of some relation, with the blocks where they do."""
-        for e, blocks in enumerate(self._problem.blocks):
-            rows = [block.side == 0 for block in blocks]
-            if any(rows):
-                yield e, blocks, rows
+            def work(lo: int, hi: int, job: _Job = job, wanted: Array = wanted, parts: Any = parts) -> None:
+                weigh_rows(lo, hi, job.table, job.scale, job.own, wanted, *parts[lo])
+
+            self._run(e, work)
+            # In the order of the rows: the same bits for any number of threads.
+            total = np.sum([parts[lo] for lo in sorted(parts)], axis=0)
+            result[:, layout.relations[wanted]] = total[:, wanted, :K]
+        return result[0], result[1]
 
     def _run(self, e: int, work: Callable[[int, int], None]) -> None:
         """Call work(lo, hi) on the row ranges of one entity set."""
-        edges = self._edges[e]
+        edges = self._ranges[e]
         if self._pool is None or len(edges) == 2:
             for lo, hi in pairwise(edges):
                 work(lo, hi)
             return
         list(self._pool.map(work, edges[:-1], edges[1:]))
 
-    def _pack(self, e: int, on: np.ndarray) -> Packed:
-        """Active columns of the partners, block after block, padded; and the rows' own parameters."""
-        s, blocks, T = self._state, self._problem.blocks[e], self._dtype
-        width = max(LANES, -(-len(on) // LANES) * LANES)
+    def _pack(self, e: int, on: Array, hyper: Hyper) -> _Job:
+        """Active columns of the rows and of their partners, padded, and where the kernels find everything."""
+        s, layout, blocks = self._state, self._layouts[e], self._problem.blocks[e]
+        own = Own(pack(s.mean[e], s.var[e], on),
+                  np.stack([s.bias_mean[b.layer] for b in blocks], axis=1),
+                  np.stack([s.bias_var[b.layer] for b in blocks], axis=1))  # fmt: skip
+        pairs = [pack(s.mean[b.other], s.var[b.other], on) for b in blocks]
+        bias = [s.bias_mean[b.other_layer] + own.bias.dtype.type(b.offset) for b in blocks]
+        bias_var = [s.bias_var[b.other_layer] for b in blocks]
+        weight, layers = hyper.weight[layout.relations], np.empty((len(blocks), 3))
+        layers[:, 0], layers[:, 1], layers[:, 2] = (
+            layout.biased, hyper.bias_mean[layout.layers], hyper.bias_precision[layout.layers]
+        )  # fmt: skip
+        job = _Job(own, *layout.tables(np.where(layout.gaussian, 1.0, weight)), layers,
+                   np.where(layout.gaussian, weight, 1.0), [*pairs, *bias, *bias_var])  # fmt: skip
+        for b in range(len(blocks)):
+            job.point_at(b, (pairs[b], bias[b], bias_var[b]))
+        if layout.whole.any():
+            self._add_whole(e, job, pairs, bias)
+        return job
 
-        def padded(sources: list[np.ndarray]) -> np.ndarray:
-            out = np.zeros((sum(len(a) for a in sources), width), T)
-            np.concatenate([a[:, on] for a in sources], out=out[:, : len(on)], casting="same_kind")
-            return out
+    def _add_whole(self, e: int, job: _Job, pairs: list[Array], bias: list[Array]) -> None:
+        """What is known beforehand of rows with (nearly) all of their cells."""
+        layout, d = self._layouts[e], self._problem.sizes[e]
+        bases = np.zeros((len(layout.whole), job.width + 4, job.width))
+        table = layout.base_table(job.table)
+        base_rows(table, layout.whole, job.own, bases)
+        job.alive.append(bases)
+        for b in np.flatnonzero(layout.whole).tolist():
+            matrix, products = layout.matrices[b], np.zeros((0, job.width + 3))
+            if matrix is not None:
+                products = np.zeros((d, job.width + 3))
+                right = np.concatenate([pairs[b][matrix.cols, : job.width], bias[b][matrix.cols, None]], axis=1)
+                # Ranges of rows, one thread each: the same bits for any number of threads.
+                self._run(e, partial(matrix.multiply, right=right, out=products))
+            job.alive.append(products)
+            job.point_at_whole(b, bases[b], products)
 
-        return Packed(
-            partner_mean=padded([s.mean[b.other] for b in blocks]),
-            partner_var=padded([s.var[b.other] for b in blocks]),
-            partner_bias=np.concatenate([s.bias_mean[b.other_layer] + b.offset for b in blocks]).astype(T),
-            partner_bias_var=np.concatenate([s.bias_var[b.other_layer] for b in blocks]).astype(T),
-            mean=padded([s.mean[e]]),
-            var=padded([s.var[e]]),
-            bias=np.stack([s.bias_mean[b.layer] for b in blocks], axis=1).astype(T),
-            bias_var=np.stack([s.bias_var[b.layer] for b in blocks], axis=1).astype(T),
-        )
-
-    def _unpack(self, e: int, on: np.ndarray, packed: Packed) -> None:
+    def _unpack(self, e: int, on: Array, own: Own) -> None:
         s = self._state
-        s.mean[e][:, on] = packed.mean[:, : len(on)]
-        s.var[e][:, on] = packed.var[:, : len(on)]
+        unpack(own.pairs, on, s.mean[e], s.var[e])
         for b, block in enumerate(self._problem.blocks[e]):
-            s.bias_mean[block.layer][:] = packed.bias[:, b]
-            s.bias_var[block.layer][:] = packed.bias_var[:, b]
-
-    def _terms(self, blocks: tuple[Block, ...], measured: list[bool], hyper: Hyper) -> Terms:
-        sizes = [0, *(self._problem.sizes[b.other] for b in blocks)]
-        return Terms(
-            kind=np.array([b.likelihood.code for b in blocks]),
-            weight=np.array([hyper.weight[b.relation] for b in blocks]),
-            zero_weight=np.array([b.likelihood.zero_weight for b in blocks]),
-            fill=np.array([-b.center / b.scale for b in blocks]),
-            offset=np.cumsum(sizes)[:-1],
-            biased=np.array([self._problem.biased[b.layer] for b in blocks]),
-            bias_mean=np.array([hyper.bias_mean[b.layer] for b in blocks]),
-            bias_precision=np.array([hyper.bias_precision[b.layer] for b in blocks]),
-            measured=np.array(measured),
-        )
-
-    def _collect(self, blocks: tuple[Block, ...], measured: list[bool], totals: Floats) -> Floats:
-        result = np.full(self._problem.n_relations, np.nan)
-        for b, block in enumerate(blocks):
-            if measured[b]:
-                result[block.relation] = totals[:, b].sum()
-        return result
+            s.bias_mean[block.layer][:] = own.bias[:, b]
+            s.bias_var[block.layer][:] = own.bias_var[:, b]
 
 
-def _weigh_range(lo: int, hi: int, *, args: tuple[Cells, Terms, Packed], parts: dict[int, Floats]) -> None:
-    weigh_rows(lo, hi, *args, parts[lo][0], parts[lo][1])
+@dataclass
+class _Job:
+    """One pass over the rows of a set: its packed parameters and those of its partners."""
+
+    own: Own
+    table: Table
+    """Cells as they are summed."""
+    listed: Table
+    """Cells one by one."""
+    layers: Floats
+    scale: Floats
+    alive: list[Array]
+    """The arrays whose addresses the tables hold."""
+
+    @property
+    def width(self) -> int:
+        """Padded number of factors."""
+        return int(self.own.pairs.shape[1]) // 2
+
+    def point_at(self, b: int, partners: tuple[Array, Array, Array]) -> None:
+        """Enter the parameters of block b's partners."""
+        for table in (self.table, self.listed):
+            for n, array in enumerate(partners):
+                table.places[b, 12 + 2 * n] = address(array)
+                table.places[b, 13 + 2 * n] = array.size
+
+    def point_at_whole(self, b: int, base: Floats, products: Floats) -> None:
+        """Enter what is known of the whole rows of block b."""
+        self.table.places[b, 18:22] = address(base), base.size, address(products), products.size
 
 
-def _row_ranges(blocks: tuple[Block, ...], d: int) -> list[int]:
-    """Edges of row ranges of about equal cost; they depend on the data alone, never on the threads."""
-    # A row costs its cells, and its solve about as much as some more.
-    cost = np.cumsum(np.sum([block.cells.counts() for block in blocks], axis=0) + ROW_COST)
-    n_ranges = int(np.clip(cost[-1] // RANGE_COST, 1, MAX_RANGES))
-    cuts = np.searchsorted(cost, np.linspace(0, cost[-1], n_ranges + 1)[1:-1]) + 1
-    return sorted({0, *np.minimum(cuts, d).tolist(), d})
+class _Guard:
+    """Halves the steps of rows until their value does not fall.
+
+    Only cells without a quadratic bound need it: their exact expectation may be overshot.
+    """
+
+    def __init__(self, job: _Job, alpha: Floats, has_bias: Array, *, point: bool, lo: int, hi: int) -> None:
+        self._job, self._alpha, self._point, self._lo, self._hi = job, alpha, point, lo, hi
+        self._has_bias = has_bias[lo:hi]
+        self._saved = [a[lo:hi].copy() for a in job.own]
+        self._before = self._values(np.ones(hi - lo, bool))
+
+    def hold(self) -> None:
+        """Compare each row with what it was, and move it back halfway, up to eight times, then altogether."""
+        slack = 1e-6 if self._job.own.pairs.itemsize == 4 else 1e-13
+        fallen = np.ones(self._hi - self._lo, bool)
+        for _ in range(MAX_HALVINGS):
+            after = self._values(fallen)
+            fallen &= ~(after >= self._before - slack * np.abs(self._before))
+            if not fallen.any():
+                return
+            self._halve(fallen)
+        for now, old in zip(self._job.own, self._saved, strict=True):
+            now[self._lo : self._hi][fallen] = old[fallen]
+
+    def _halve(self, rows: Array) -> None:
+        """Means and biases by half; variances by half of their precisions."""
+        width = self._job.width
+        for n, (now, old) in enumerate(zip(self._job.own, self._saved, strict=True)):
+            part = now[self._lo : self._hi]
+            middle, harmonic = (part[rows] + old[rows]) / 2, _halfway(part[rows], old[rows])
+            if n == 0:
+                middle[:, width:] = harmonic[:, width:]
+            part[rows] = harmonic if n == 2 else middle
+
+    def _values(self, rows: Array) -> Floats:
+        """The terms of the bound that depend on each row: its cells, its factors and its biases."""
+        job, lo, hi, n_u = self._job, self._lo, self._hi, len(self._alpha)
+        wanted, totals = np.zeros(len(job.own.pairs), bool), np.zeros(job.own.bias.shape)
+        wanted[lo:hi] = rows
+        measure_rows(lo, hi, job.table, job.listed, job.own, np.ones(totals.shape[1], bool), wanted, totals)
+        gaussian = job.table.codes[:, 1] == 0
+        value = totals[lo:hi] @ np.where(gaussian, -0.5 * job.scale, 1.0)
+        pairs = job.own.pairs[lo:hi].astype(np.float64)
+        u, u_var = pairs[:, :n_u], pairs[:, job.width : job.width + n_u]
+        bias, bias_var = (a[lo:hi].astype(np.float64) for a in job.own[1:])
+        cost = 0.5 * job.layers[:, 2] * ((bias - job.layers[:, 1]) ** 2 + bias_var)
+        value -= 0.5 * (u**2 + u_var) @ self._alpha + np.where(self._has_bias, cost, 0.0).sum(axis=1)
+        if not self._point:
+            with np.errstate(divide="ignore"):
+                value += 0.5 * np.log(u_var).sum(axis=1)
+                value += 0.5 * np.where(self._has_bias, np.log(bias_var), 0.0).sum(axis=1)
+        return np.asarray(value)
 
 
-def _stack(blocks: tuple[Block, ...], d: int, dtype: np.dtype[Any]) -> Cells:
-    """Concatenate the blocks of one entity set; values go to the array of their kind."""
-    sides = [block.cells for block in blocks]
-    coded = [side.value.dtype == np.uint8 for side in sides]
-    starts = np.cumsum([0, *(len(side.partner) for side in sides)])
-    shift, n_float, n_code = [], 0, 0
-    for start, side, is_code in zip(starts, sides, coded, strict=False):
-        shift.append(start - (n_code if is_code else n_float))
-        n_code, n_float = n_code + is_code * len(side.value), n_float + (not is_code) * len(side.value)
-    floats = [_standardized(block, dtype) for block, c in zip(blocks, coded, strict=True) if not c]
-    members = [side.members if side.members is not None else np.empty(0, np.int32) for side in sides]
-    return Cells(
-        indptr=np.stack([side.indptr + start for start, side in zip(starts, sides, strict=False)]),
-        partner=np.concatenate([side.partner for side in sides]),
-        value=np.concatenate([np.empty(0, dtype), *floats]),
-        code=np.concatenate([np.empty(0, np.uint8), *(s.value for s, c in zip(sides, coded, strict=True) if c)]),
-        coded=np.array(coded),
-        shift=np.array(shift),
-        filled=np.array([side.members is not None for side in sides]),
-        members=np.concatenate(members),
-        members_ptr=np.cumsum([0, *(len(m) for m in members)]),
-        covered=np.stack([side.covered if side.covered is not None else np.zeros(d, bool) for side in sides]),
-    )
+def _halfway(new: Array, old: Array) -> Array:
+    total = new + old
+    return np.where(total > 0, 2 * new * old / np.where(total > 0, total, 1), new)
 
 
-def _standardized(block: Block, dtype: np.dtype[Any]) -> np.ndarray:
-    """(x − center)/scale, rounded to the working precision only after centering."""
-    return ((block.cells.value.astype(np.float64) - block.center) / block.scale).astype(dtype)
+def _row_ranges(n_listed: Array) -> list[int]:
+    """Edges of row ranges of about equal cost; they never depend on the number of threads."""
+    passed = np.cumsum(n_listed + ROW_COST) // RANGE_COST
+    return [*np.flatnonzero(np.diff(passed, prepend=-1)).tolist(), len(n_listed)]

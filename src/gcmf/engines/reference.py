@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.engines.base import MAX_HALVINGS, QUADRATURE, Swept
+
 if TYPE_CHECKING:
     from gcmf.engines.base import Block, Floats, Hyper, Problem, State
 
+    Form = tuple[Floats, Floats, Floats, Floats, Floats]
     Row = tuple[Floats, Floats, Floats, Floats]
-
-
-#: Code of the likelihoods whose expectation is exact and whose steps need guarding.
-QUADRATURE = 6
-MAX_HALVINGS = 8
 
 
 class ReferenceEngine:
@@ -33,15 +31,41 @@ class ReferenceEngine:
         """The current parameters."""
         return self._state
 
-    def sweep(self, e: int, hyper: Hyper) -> Floats:
-        """Update every row of entity set e, then measure the relations it completes."""
+    def sweep(self, e: int, hyper: Hyper) -> Swept:
+        """Update every row of entity set e, and bound the relations it completes."""
+        blocks, totals = self._problem.blocks[e], np.full(self._problem.n_relations, np.nan)
+        completed = [b for b in range(len(blocks)) if self._problem.measured(e, b)]
+        totals[[blocks[b].relation for b in completed]] = 0.0
         for i in range(self._problem.sizes[e]):
+            before = [self._form(e, i, b, hyper) for b in completed]
             self._update_row(e, i, hyper)
-        totals = np.full(self._problem.n_relations, np.nan)
-        for b, block in enumerate(self._problem.blocks[e]):
-            if self._problem.measured(e, b):
-                totals[block.relation] = self._measure_block(e, b, hyper)
-        return totals
+            for b, form in zip(completed, before, strict=True):
+                totals[blocks[b].relation] += self._bound_row(e, i, b, form, hyper)
+        return self._summary(e, totals)
+
+    def _form(self, e: int, i: int, b: int, hyper: Hyper) -> Form:
+        """m, v, w, wz and the bound of the cells of row i in block b."""
+        block, (j, x) = self._problem.blocks[e][b], self._cells[e][b][i]
+        weight, (m, v) = hyper.weight[block.relation], self._moments(e, i, block, j)
+        return m, v, *block.likelihood.quadratic(x, m, v, weight), block.likelihood.lower_bound(x, m, v, weight)
+
+    def _bound_row(self, e: int, i: int, b: int, form: Form, hyper: Hyper) -> float:
+        """Σ [ bound + wz (m′ − m) − w/2 (m′² + v′ − m² − v) ], m′ and v′ after the row's step; Gaussian is exact."""
+        block = self._problem.blocks[e][b]
+        if block.likelihood.code in (0, QUADRATURE) or self._guarded(e, hyper):
+            return float(self._form(e, i, b, hyper)[-1].sum())
+        m, v, w, wz, bound = form
+        new, new_v = self._moments(e, i, block, self._cells[e][b][i][0])
+        return float((bound + wz * (new - m) - 0.5 * w * (new**2 + new_v - m**2 - v)).sum())
+
+    def _summary(self, e: int, totals: Floats) -> Swept:
+        s, layers = self._state, [block.layer for block in self._problem.blocks[e]]
+        mean, var = _f8(s.mean[e]), _f8(s.var[e])
+        bias, bias_var = (np.stack([_f8(a[n]) for n in layers]) for a in (s.bias_mean, s.bias_var))
+        return Swept(
+            totals, (mean**2 + var).sum(axis=0), _sum_log(var), np.array(layers),
+            np.stack([bias.sum(axis=1), (bias**2 + bias_var).sum(axis=1), _sum_log(bias_var.T)]),
+        )  # fmt: skip
 
     def measure(self, hyper: Hyper) -> Floats:
         """Sum of the cells' bounds per relation, at the current parameters."""
@@ -132,8 +156,7 @@ class ReferenceEngine:
 
     def _step_row(self, e: int, i: int, hyper: Hyper, new: Row) -> None:
         """Set the row; where a likelihood has no quadratic bound, halve the step until the row's value holds."""
-        guarded = hyper.damping is None and any(b.likelihood.code == QUADRATURE for b in self._problem.blocks[e])
-        if not (guarded and new[0].size + np.count_nonzero(new[3])):
+        if not (self._guarded(e, hyper) and new[0].size + np.count_nonzero(new[3])):
             self._set_row(e, i, hyper, new)
             return
         old = self._get_row(e, i, hyper)
@@ -144,6 +167,9 @@ class ReferenceEngine:
                 return
             new = ((new[0] + old[0]) / 2, _halfway(new[1], old[1]), (new[2] + old[2]) / 2, _halfway(new[3], old[3]))
         self._set_row(e, i, hyper, old)
+
+    def _guarded(self, e: int, hyper: Hyper) -> bool:
+        return hyper.damping is None and any(b.likelihood.code == QUADRATURE for b in self._problem.blocks[e])
 
     def _get_row(self, e: int, i: int, hyper: Hyper) -> Row:
         s, on, layers = self._state, np.flatnonzero(hyper.on[e]), [b.layer for b in self._problem.blocks[e]]
@@ -196,6 +222,11 @@ def _halfway(new: Floats, old: Floats) -> Floats:
     """Halve the step of variances in their precisions."""
     total = new + old
     return np.where(total > 0, 2 * new * old / np.where(total > 0, total, 1.0), new)
+
+
+def _sum_log(var: Floats) -> Floats:
+    """Σ log ũ over the entities that have a variance."""
+    return np.asarray(np.log(np.where(var > 0, var, 1.0)).sum(axis=0))
 
 
 def _f8(a: np.ndarray) -> Floats:

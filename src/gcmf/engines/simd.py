@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LANES = 8
-#: Rows of a register tile: 4 × LANES sums stay in registers while the cells stream by.
+#: Rows of a register tile: up to 4 × 3 vectors of sums stay in registers while the cells stream by.
 TILE = 4
 _FUSE = ("contract",)
 _REORDER = ("contract", "reassoc")
@@ -79,27 +79,29 @@ class _Emitter:
         return self.builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
 
 
-def _make_add_tile(rows: int) -> Callable[..., None]:
+def _make_add_tile(rows: int, vectors: int) -> Callable[..., None]:
     @intrinsic
-    def add_tile(typingctx, out, k, j, q, at, g, idx, n):
-        """out[k+a, j:j+LANES] += Σ_c q[c, at+a] · g[idx[c], j:j+LANES] for every row a of the tile."""
-        del typingctx, k, j, at, n
+    def add_tile(typingctx, out, k, j, q, at, g, start, n):
+        """out[k+a, j+l] += Σ_{c<n} q[c, at+a] · g[c, start+l] for the rows a and the lanes l of the tile."""
+        del typingctx, k, j, at, start, n
         word = types.intp
-        signature = types.void(out, word, word, q, word, g, idx, word)
+        signature = types.void(out, word, word, q, word, g, word, word)
 
         def codegen(context, builder, signature, args):
-            kinds, (out, k, j, q, at, g, idx, n) = signature.args, args
+            kinds, (out, k, j, q, at, g, start, n) = signature.args, args
             emit = _Emitter(context, builder, kinds[5].dtype)
-            out, q = emit.array(kinds[0], out), emit.array(kinds[3], q)
-            g, idx = emit.array(kinds[5], g), emit.array(kinds[6], idx)
-            sums = [cgutils.alloca_once_value(builder, emit.zero) for _ in range(rows)]
+            out, q, g = (emit.array(kinds[a], value) for a, value in ((0, out), (3, q), (5, g)))
+            sums = [[cgutils.alloca_once_value(builder, emit.zero) for _ in range(vectors)] for _ in range(rows)]
             with cgutils.for_range(builder, n, intp=n.type) as loop:
-                values = emit.load(g, emit.item(idx, loop.index), j)
+                values = [emit.load(g, loop.index, emit.plus(start, v * LANES)) for v in range(vectors)]
                 for a in range(rows):
-                    emit.add_into(sums[a], emit.spread(emit.item(q, loop.index, emit.plus(at, a))), values)
+                    factor = emit.spread(emit.item(q, loop.index, emit.plus(at, a)))
+                    for v in range(vectors):
+                        emit.add_into(sums[a][v], factor, values[v])
             for a in range(rows):
-                row = emit.plus(k, a)
-                emit.store(builder.fadd(emit.load(out, row, j), builder.load(sums[a])), out, row, j)
+                for v in range(vectors):
+                    place = out, emit.plus(k, a), emit.plus(j, v * LANES)
+                    emit.store(builder.fadd(emit.load(*place), builder.load(sums[a][v])), *place)
             return context.get_dummy_value()
 
         return signature, codegen
@@ -107,8 +109,66 @@ def _make_add_tile(rows: int) -> Callable[..., None]:
     return add_tile
 
 
-add_tile = _make_add_tile(TILE)
-add_row = _make_add_tile(1)
+_FOUR = [_make_add_tile(TILE, vectors) for vectors in (1, 2, 3)]
+_TWO = [_make_add_tile(2, vectors) for vectors in (1, 2, 3)]
+_ONE = [_make_add_tile(1, vectors) for vectors in (1, 2, 3)]
+_four_1, _four_2, _four_3 = _FOUR
+_two_1, _two_2, _two_3 = _TWO
+_one_1, _one_2, _one_3 = _ONE
+_JIT = {"cache": True, "nogil": True}
+
+
+@njit(**_JIT)
+def add_four(out, k, j, end, q, at, g, start, n):
+    """out[k:k+4, j:end] += Σ_c q[c, at:at+4]ᵀ g[c, start:…], by tiles of up to three vectors."""
+    while end - j >= 3 * LANES:
+        _four_3(out, k, j, q, at, g, start, n)
+        j, start = j + 3 * LANES, start + 3 * LANES
+    if end - j == 2 * LANES:
+        _four_2(out, k, j, q, at, g, start, n)
+    elif end - j == LANES:
+        _four_1(out, k, j, q, at, g, start, n)
+
+
+@njit(**_JIT)
+def add_two(out, k, j, end, q, at, g, start, n):
+    """The same for two rows."""
+    while end - j >= 3 * LANES:
+        _two_3(out, k, j, q, at, g, start, n)
+        j, start = j + 3 * LANES, start + 3 * LANES
+    if end - j == 2 * LANES:
+        _two_2(out, k, j, q, at, g, start, n)
+    elif end - j == LANES:
+        _two_1(out, k, j, q, at, g, start, n)
+
+
+@njit(**_JIT)
+def add_one(out, k, j, end, q, at, g, start, n):
+    """The same for one row."""
+    while end - j >= 3 * LANES:
+        _one_3(out, k, j, q, at, g, start, n)
+        j, start = j + 3 * LANES, start + 3 * LANES
+    if end - j == 2 * LANES:
+        _one_2(out, k, j, q, at, g, start, n)
+    elif end - j == LANES:
+        _one_1(out, k, j, q, at, g, start, n)
+
+
+@intrinsic
+def copy_row(typingctx, out, c, g, j, width):
+    """out[c, :width] = g[j, :width]."""
+    del typingctx, c, j, width
+    signature = types.void(out, types.intp, g, types.intp, types.intp)
+
+    def codegen(context, builder, signature, args):
+        kinds, (out, c, g, j, width) = signature.args, args
+        emit = _Emitter(context, builder, kinds[2].dtype)
+        out, g = emit.array(kinds[0], out), emit.array(kinds[2], g)
+        with _lanes(builder, width) as k:
+            emit.store(emit.load(g, j, k), out, c, k)
+        return context.get_dummy_value()
+
+    return signature, codegen
 
 
 @intrinsic
@@ -128,29 +188,107 @@ def scale_row(typingctx, out, c, g, j, w, width):
     return signature, codegen
 
 
+def _make_subtract(rows: int) -> Callable[..., None]:
+    @intrinsic
+    def subtract(typingctx, A, i, k, start, width):
+        """A[i, start:width] −= Σ_a A[k+a, i] · A[k+a, start:width] over the given number of rows a.
+
+        start and width are multiples of LANES.
+        """
+        del typingctx, i, k, start, width
+        word = types.intp
+        signature = types.void(A, word, word, word, word)
+
+        def codegen(context, builder, signature, args):
+            kinds, (A, i, k, start, width) = signature.args, args
+            emit = _Emitter(context, builder, kinds[0].dtype)
+            A = emit.array(kinds[0], A)
+            pivots = [emit.plus(k, a) for a in range(rows)]
+            factors = [emit.spread(builder.fneg(emit.item(A, row, i))) for row in pivots]
+            step = ir.Constant(width.type, LANES)
+            with _first(cgutils.for_range_slice(builder, start, width, step, intp=width.type)) as j:
+                value = emit.load(A, i, j)
+                for row, factor in zip(pivots, factors, strict=True):
+                    value = emit.fma(factor, emit.load(A, row, j), value)
+                emit.store(value, A, i, j)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return subtract
+
+
+subtract_one = _make_subtract(1)
+subtract_four = _make_subtract(4)
+
+
 @intrinsic
-def predictor(typingctx, own, g, g_var, j):
-    """(Σ u p, Σ [(u² + ũ) p̃ + ũ p²]) with own = (u, u² + ũ, ũ) as rows, p = g[j], p̃ = g_var[j]."""
-    del typingctx, j
+def predictor(typingctx, own, g, c):
+    """(Σ u p, Σ [(u² + ũ) p̃ + ũ p²]) with own = (u, u² + ũ, ũ) as rows and (p, p̃) the two halves of g[c]."""
+    del typingctx, c
     element = g.dtype
-    signature = types.UniTuple(element, 2)(own, g, g_var, types.intp)
+    signature = types.UniTuple(element, 2)(own, g, types.intp)
 
     def codegen(context, builder, signature, args):
-        kinds, (own, g, g_var, j) = signature.args, args
+        kinds, (own, g, c) = signature.args, args
         emit = _Emitter(context, builder, kinds[1].dtype)
-        own, g, g_var = emit.array(kinds[0], own), emit.array(kinds[1], g), emit.array(kinds[2], g_var)
-        u, second, spread = (ir.Constant(j.type, row) for row in range(3))
+        own, g = emit.array(kinds[0], own), emit.array(kinds[1], g)
+        u, second, spread = (ir.Constant(c.type, row) for row in range(3))
         mean, var = (cgutils.alloca_once_value(builder, emit.zero) for _ in range(2))
         width = builder.extract_value(own[1].shape, 1)
         with _lanes(builder, width) as k:
-            p = emit.load(g, j, k)
+            p = emit.load(g, c, k)
             emit.add_into(mean, emit.load(own, u, k), p)
-            emit.add_into(var, emit.load(own, second, k), emit.load(g_var, j, k))
+            emit.add_into(var, emit.load(own, second, k), emit.load(g, c, builder.add(k, width)))
             emit.add_into(var, builder.fmul(emit.load(own, spread, k), p), p)
         pair = [emit.total(builder.load(mean)), emit.total(builder.load(var))]
         return context.make_tuple(builder, signature.return_type, pair)
 
     return signature, codegen
+
+
+#: exp on [-½ log 2, ½ log 2] as a polynomial (Cephes' float32 coefficients), relative error 2e-7 or less.
+_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+
+
+@intrinsic
+def decay(typingctx, t):
+    """exp(−t) for t >= 0; in float32 by a polynomial that LLVM can vectorise, else by the library."""
+    del typingctx
+
+    def codegen(context, builder, signature, args):
+        (t,) = args
+        if signature.args[0] == types.float64:
+            return builder.call(builder.module.declare_intrinsic("llvm.exp", [t.type]), [builder.fneg(t)])
+        real, word = t.type, ir.IntType(32)
+
+        def number(value):
+            return ir.Constant(real, value)
+
+        def fma(a, b, c):
+            return builder.fadd(builder.fmul(a, b, flags=_FUSE), c, flags=_FUSE)
+
+        floor = builder.module.declare_intrinsic("llvm.floor", [real])
+        largest = builder.fcmp_ordered("<", t, number(87.0))
+        x = builder.fneg(builder.select(largest, t, number(87.0)))
+        n = builder.call(floor, [fma(x, number(1.4426950408889634), number(0.5))])
+        r = fma(n, number(-0.693359375), x)
+        r = fma(n, number(2.12194440e-4), r)
+        y = number(_EXP[0])
+        for coefficient in _EXP[1:]:
+            y = fma(y, r, number(coefficient))
+        y = builder.fadd(fma(y, builder.fmul(r, r), r), number(1.0))
+        exponent = builder.shl(builder.add(builder.fptosi(n, word), ir.Constant(word, 127)), ir.Constant(word, 23))
+        return builder.fmul(y, builder.bitcast(exponent, real))
+
+    return t(t), codegen
+
+
+@intrinsic
+def pointer(typingctx, address):
+    """The address of an array's first item, as `numba.carray` wants it."""
+    del typingctx
+    return types.voidptr(types.intp), lambda _, builder, __, args: builder.inttoptr(args[0], cgutils.voidptr_t)
 
 
 def _lanes(builder: Any, width: Any) -> Any:

@@ -62,12 +62,10 @@ def _factors(spec: Spec, posterior: Posterior) -> float:
     """Σ_ek { d/2 ⟨log α⟩ − ⟨α⟩S/2 + ½Σ log ũ + d/2 + G(α) } over the factors that are on."""
     on, alpha = posterior.on, posterior.alpha
     d = spec.n_entities[:, None]
-    with np.errstate(divide="ignore"):
-        log_var = np.stack([np.log(v[seen].astype(np.float64)).sum(axis=0)
-                            for v, seen in zip(posterior.state.var, spec.observed, strict=True)])  # fmt: skip
     unit = spec.unit_variance[:, None]
     log_alpha = np.where(unit, 0.0, alpha.mean_log)
-    each = 0.5 * d * (log_alpha + 1.0) - 0.5 * alpha.mean * posterior.second_moment() + 0.5 * log_var
+    sums = posterior.moments
+    each = 0.5 * d * (log_alpha + 1.0) - 0.5 * alpha.mean * sums.square + 0.5 * sums.log_var
     prior = gamma_term(alpha, spec.priors.alpha_shape, spec.priors.alpha_rate)
     if spec.common:
         return float(each[on].sum() + (prior[0] - off_level(spec)[0])[on.any(axis=0)].sum())
@@ -92,19 +90,12 @@ def _pattern(spec: Spec, posterior: Posterior) -> float:
 
 def _biases(spec: Spec, posterior: Posterior) -> float:
     """Σ_layers ⟨log p(b|μ,σ²)⟩ + H(b) + ⟨log p(μ)⟩ + H(μ)."""
-    total = 0.0
-    for layer, biased in enumerate(spec.biased):
-        if not biased:
-            continue
-        n = spec.n_bias[layer]
-        mu, mu_var, scale = (getattr(posterior.bias, f)[layer] for f in ("mean", "var", "scale"))
-        b = posterior.state.bias_mean[layer].astype(np.float64)
-        b_var = posterior.state.bias_var[layer].astype(np.float64)
-        seen = spec.in_layer[layer]
-        squares = ((b[seen] - mu) ** 2).sum() + b_var.sum() + n * mu_var
-        total += -0.5 * n * np.log(scale) - squares / (2.0 * scale) + 0.5 * np.log(b_var[seen]).sum() + 0.5 * n
-        total += -0.5 * (mu**2 + mu_var) + 0.5 * np.log(mu_var) + 0.5
-    return float(total)
+    biased, sums, n = np.array(spec.biased), posterior.moments, spec.n_bias
+    mu, mu_var, scale = posterior.bias.mean, posterior.bias.var, posterior.bias.scale
+    squares = sums.bias_square - 2.0 * mu * sums.bias_sum + n * (mu**2 + mu_var)
+    each = -0.5 * n * np.log(scale) - squares / (2.0 * scale) + 0.5 * sums.bias_log_var + 0.5 * n
+    each += -0.5 * (mu**2 + mu_var) + 0.5 * np.log(np.where(biased, mu_var, 1.0)) + 0.5
+    return float(each[biased].sum())
 
 
 def gamma_term(q: Gamma, shape: float, rate: float) -> Floats:
@@ -123,21 +114,18 @@ def _point_cells(spec: Spec, posterior: Posterior, measured: Floats) -> float:
 
 def _point_factors(spec: Spec, posterior: Posterior) -> float:
     alpha, d = posterior.alpha.mean, spec.n_entities[:, None]
-    each = 0.5 * d * np.log(alpha / (2.0 * np.pi)) - 0.5 * alpha * posterior.second_moment()
+    each = 0.5 * d * np.log(alpha / (2.0 * np.pi)) - 0.5 * alpha * posterior.moments.square
     prior = _log_gamma(alpha, spec.priors.alpha_shape, spec.priors.alpha_rate)
     prior = np.where(spec.unit_variance[:, None], 0.0, prior)
     return float(each.sum() + (prior[0].sum() if spec.common else prior.sum()))
 
 
 def _point_biases(spec: Spec, posterior: Posterior) -> float:
-    total = 0.0
-    for layer, biased in enumerate(spec.biased):
-        if biased:
-            n, mu, scale = spec.n_bias[layer], posterior.bias.mean[layer], posterior.bias.scale[layer]
-            b = posterior.state.bias_mean[layer].astype(np.float64)
-            squares = float(b @ b) - 2.0 * mu * b.sum() + n * mu**2
-            total += -0.5 * n * np.log(2.0 * np.pi * scale) - squares / (2.0 * scale) - 0.5 * mu**2
-    return float(total)
+    biased, sums, n = np.array(spec.biased), posterior.moments, spec.n_bias
+    mu, scale = posterior.bias.mean, posterior.bias.scale
+    squares = sums.bias_square - 2.0 * mu * sums.bias_sum + n * mu**2
+    each = -0.5 * n * np.log(2.0 * np.pi * scale) - squares / (2.0 * scale) - 0.5 * mu**2
+    return float(each[biased].sum())
 
 
 def _log_gamma(x: Floats, shape: float, rate: float) -> Floats:

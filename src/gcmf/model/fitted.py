@@ -135,5 +135,5 @@ def _noise(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
 
 def _activity(posterior: Posterior) -> NDArray[np.float64]:
     squares = np.stack([(m.astype(np.float64) ** 2).sum(axis=0) for m in posterior.state.mean])
-    total = posterior.second_moment()
+    total = posterior.moments.square
     return np.asarray(np.divide(squares, total, out=np.zeros_like(total), where=posterior.on & (total > 0)))

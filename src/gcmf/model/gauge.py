@@ -34,7 +34,8 @@ def rescale(spec: Spec, posterior: Posterior) -> Posterior:
     One table with common α: S_A s²/(S_B/s²) = d_A/d_B. Group factor analysis (A has α = 1, B are the views,
     whose α follow): s² = d_A/S_A. Elsewhere the bound is flat in s, or s is not free, and nothing happens.
     """
-    S, d = posterior.second_moment(), spec.n_entities
+    sums, d = posterior.moments, spec.n_entities
+    S = sums.square
     if single_table(spec):
         a, b = spec.ends[0]
         square = np.sqrt(S[b] * d[a] / (S[a] * d[b]))
@@ -43,11 +44,12 @@ def rescale(spec: Spec, posterior: Posterior) -> Posterior:
         square = d[a] / S[a]
     else:
         return posterior
-    for e in range(len(d)):
-        factor = square if e == a else 1.0 / square
+    factors = np.stack([square if e == a else 1.0 / square for e in range(len(d))])
+    for e, factor in enumerate(factors):
         posterior.state.mean[e] *= np.sqrt(factor)
         posterior.state.var[e] *= factor
-    return update_alpha(spec, posterior)
+    known = replace(sums, square=S * factors, log_var=sums.log_var + d[:, None] * np.log(factors))
+    return update_alpha(spec, replace(posterior, known=known))
 
 
 def _one_row_set(spec: Spec) -> bool:
@@ -72,7 +74,7 @@ def principal_axes(spec: Spec, posterior: Posterior) -> Posterior:
     for e, turn in both:
         state.mean[e][:] = state.mean[e].astype(np.float64) @ turn
         state.var[e][:] = state.var[e].astype(np.float64) @ (turn * turn)
-    return update_alpha(spec, replace(posterior, state=state))
+    return update_alpha(spec, posterior.with_state(state))
 
 
 def _axes(M_a: Floats, M_b: Floats, *, ratio: float) -> Floats:

@@ -26,7 +26,7 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False) -> P
 
     `pooled` holds α equal for all factors of a set, the best such value: no factor is singled out yet.
     """
-    prior, S, d = spec.priors, posterior.second_moment(), spec.n_entities[:, None] * posterior.on
+    prior, S, d = spec.priors, posterior.moments.square, spec.n_entities[:, None] * posterior.on
     if spec.common:
         S = np.broadcast_to(S.sum(axis=0), S.shape)
         d = np.broadcast_to(d.sum(axis=0), d.shape)
@@ -59,22 +59,16 @@ def update_tau(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
 
 def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
     """Var μ = 1/(1 + n/σ²), mean μ = var Σ b̄/σ²; then σ² = mean[(b̄ − μ̄)² + b̃] + var μ."""
-    layers = [_bias_layer(spec, posterior, layer) for layer in range(len(spec.biased))]
-    mean, var, scale = (np.array(column) for column in zip(*layers, strict=True))
-    return replace(posterior, bias=BiasPrior(mean, var, scale))
-
-
-def _bias_layer(spec: Spec, posterior: Posterior, layer: int) -> tuple[float, float, float]:
-    n, scale = spec.n_bias[layer], posterior.bias.scale[layer]
-    if not spec.biased[layer]:
-        return 0.0, 0.0, 1.0
-    b = posterior.state.bias_mean[layer].astype(np.float64)
-    b_var = posterior.state.bias_var[layer].sum(dtype=np.float64)
+    n, scale, sums = spec.n_bias, posterior.bias.scale, posterior.moments
+    biased = np.array(spec.biased)
     var = 1.0 / (1.0 + n / scale)
-    mean = var * b.sum() / scale
+    mean = var * sums.bias_sum / scale
     if spec.point:
         # With σ² free the density of a point estimate is unbounded (σ² → 0): it stays as initialised.
-        return mean, 0.0, scale
-    # Entities without a cell hold b = 0 and must not count: take them out of Σ (b − μ)².
-    squares = float(b @ b) - 2.0 * mean * b.sum() + n * mean**2
-    return mean, var, max((squares + b_var) / n + var, MIN_BIAS_SCALE)
+        return replace(posterior, bias=BiasPrior(np.where(biased, mean, 0.0), np.zeros_like(var), scale))
+    # Entities without a cell hold b = 0 and do not count: Σ (b̄ − μ̄)² is over the n that have one.
+    squares = sums.bias_square - 2.0 * mean * sums.bias_sum + n * mean**2
+    wide = np.maximum(squares / n + var, MIN_BIAS_SCALE)
+    return replace(
+        posterior, bias=BiasPrior(*(np.where(biased, a, b) for a, b in ((mean, 0.0), (var, 0.0), (wide, 1.0))))
+    )

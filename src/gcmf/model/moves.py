@@ -27,15 +27,15 @@ _MAX_ROUNDS = 30
 
 def shift(spec: Spec, posterior: Posterior) -> Posterior:
     """Move c = (μ_cols − μ_rows)/2 from the column biases to the row biases: the best split of the intercept."""
-    mean = posterior.bias.mean.copy()
-    for m in range(len(spec.ends)):
-        rows, cols = 2 * m, 2 * m + 1
-        if spec.biased[rows] and spec.biased[cols]:
-            c = (mean[cols] - mean[rows]) / 2.0
-            for layer, step in ((rows, c), (cols, -c)):
-                posterior.state.bias_mean[layer][spec.in_layer[layer]] += step
-                mean[layer] += step
-    return replace(posterior, bias=replace(posterior.bias, mean=mean))
+    sums, n = posterior.moments, spec.n_bias
+    mean, biased = posterior.bias.mean, np.array(spec.biased).reshape(-1, 2).all(axis=1)
+    rows = np.where(biased, (mean[1::2] - mean[::2]) / 2.0, 0.0)
+    step = np.stack([rows, -rows], axis=1).ravel()
+    for layer in np.flatnonzero(step).tolist():
+        posterior.state.bias_mean[layer][spec.in_layer[layer]] += step[layer]
+    square = sums.bias_square + step * (2.0 * sums.bias_sum + n * step)
+    known = replace(sums, bias_sum=sums.bias_sum + n * step, bias_square=square)
+    return replace(posterior, bias=replace(posterior.bias, mean=mean + step), known=known)
 
 
 def rotate(posterior: Posterior, R: Floats) -> Posterior:
@@ -46,7 +46,7 @@ def rotate(posterior: Posterior, R: Floats) -> Posterior:
         state.var[e][:] = state.var[e].astype(np.float64) @ (R * R)
         state.mean[e][:, ~posterior.on[e]] = 0
         state.var[e][:, ~posterior.on[e]] = 0
-    return replace(posterior, state=state)
+    return posterior.with_state(state)
 
 
 def restructure(posterior: Posterior, changed: list[Change]) -> Posterior:
@@ -62,7 +62,7 @@ def restructure(posterior: Posterior, changed: list[Change]) -> Posterior:
     mean = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.mean)]
     var = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.var)]
     alpha = Gamma(posterior.alpha.shape[:, source], posterior.alpha.rate[:, source])
-    return replace(posterior, state=State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
+    return posterior.with_state(State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
 
 
 def grow(spec: Spec, posterior: Posterior, relations: list[int], rng: np.random.Generator) -> Posterior:
@@ -78,7 +78,7 @@ def grow(spec: Spec, posterior: Posterior, relations: list[int], rng: np.random.
     var = [np.concatenate(pair, axis=1) for pair in zip(old.var, new.var, strict=True)]
     alpha = Gamma(np.concatenate([posterior.alpha.shape, fresh.alpha.shape], axis=1),
                   np.concatenate([posterior.alpha.rate, fresh.alpha.rate], axis=1))  # fmt: skip
-    return replace(posterior, state=State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
+    return posterior.with_state(State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
 
 
 def second_moments(posterior: Posterior) -> Floats:

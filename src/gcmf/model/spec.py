@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,12 +56,12 @@ class Spec:
     """Sets whose α is held at 1, (E,)."""
     priors: Priors
 
-    @property
+    @cached_property
     def n_bias(self) -> NDArray[np.float64]:
         """Number of biases per layer, (2M,)."""
         return np.array([seen.sum() for seen in self.in_layer], dtype=float)
 
-    @property
+    @cached_property
     def gaussian(self) -> NDArray[np.bool_]:
         """Which relations have a noise precision, (M,)."""
         return np.array([isinstance(likelihood, Gaussian) for likelihood in self.likelihoods])

@@ -42,7 +42,7 @@ def price(spec: Spec) -> Floats:
 
 def costs(spec: Spec, posterior: Posterior) -> Floats:
     """What being on costs: ½ Σ_i log(S_ek/(d_e ũ_ik)), (E, K); zero where off."""
-    S, d = posterior.second_moment(), spec.n_entities[:, None]
+    S, d = posterior.moments.square, spec.n_entities[:, None]
     if spec.common:
         S, d = np.broadcast_to(S.sum(axis=0), S.shape), np.full_like(d, d.sum())
     out = np.zeros_like(S)

@@ -1,0 +1,228 @@
+"""How the compiled engine holds the cells of an entity set: as they are listed, or by what whole rows lack.
+
+A Gaussian row with (nearly) all of its cells observed needs no loop over them: Σ ū_j ū_jᵀ over all partners is the same
+for every such row, Σ x ū_j is a product of matrices, and the few holes are taken off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from gcmf.engines.base import QUADRATURE
+from gcmf.engines.cell_kernels import GAUSSIAN
+from gcmf.engines.chunk_kernels import FILLED, LISTED, WHOLE, WHOLE_ZEROS, Cells, Rule, Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gcmf.engines.base import Block, Problem
+
+    Array = NDArray[Any]
+    Floats = NDArray[np.float64]
+
+#: A row counts as whole where it has at most this many holes per observed cell: below it holes are less work.
+MAX_HOLES = 0.6
+_NO_MEMBERS, _NO_ROWS, _NO_CODES = np.empty(0, np.int32), np.empty(0, bool), np.empty(0, np.uint8)
+
+
+class Matrix(NamedTuple):
+    """The standardised values of a relation between the rows and the columns that it has, 0 where missing."""
+
+    x: Array
+    rows: Array
+    cols: Array
+    """Which entities those are."""
+    seen: Array
+
+    def transposed(self) -> Matrix:
+        """Return the same from the other side."""
+        return Matrix(self.x.T, self.cols, self.rows, self.seen.T)
+
+
+@dataclass(frozen=True)
+class WholeRows:
+    """A matrix as a sweep wants it."""
+
+    x: Array
+    cols: Array
+    place: Array
+    """(d+1,) position of each row in the matrix."""
+    squares: Floats
+    totals: Floats
+    """Σ x² and Σ x of each row of the matrix."""
+
+    def multiply(self, lo: int, hi: int, right: Array, out: Floats) -> None:
+        """Write Σ x ū_j, Σ x b_j, Σ x² and Σ x of rows lo..hi into out; right (cols, K + 1) holds ū and b."""
+        first, last, K = self.place[lo], self.place[hi], right.shape[1]
+        rows = lo + np.flatnonzero(np.diff(self.place[lo : hi + 1]))
+        out[rows, :K] = self.x[first:last] @ right
+        out[rows, K] = self.squares[first:last]
+        out[rows, K + 1] = self.totals[first:last]
+
+
+@dataclass(frozen=True)
+class Held:
+    """The cells of one block: as they are summed, and one by one."""
+
+    cells: Cells
+    rule: Rule
+    listed: Cells
+    listed_rule: Rule
+    n_listed: Array
+    """(d,) cells that summing a row looks at."""
+    matrix: WholeRows | None = None
+
+    def base(self) -> tuple[Cells, Rule]:
+        """One row with a cell for every member, all at the value `fill`: what whole rows have in common."""
+        members = self.cells.members
+        values = np.full(len(members), self.rule.fill, self.cells.value.dtype)
+        one = Cells(LISTED, np.array([0, len(members)]), members, values, _NO_CODES, _NO_MEMBERS, _NO_ROWS)
+        return one, self.rule._replace(center=0.0, inverse_scale=1.0)
+
+
+class Layout:
+    """The blocks of one entity set, all that never changes."""
+
+    def __init__(self, blocks: tuple[Block, ...], held: list[Held], biased: tuple[bool, ...]) -> None:
+        self.relations = np.array([b.relation for b in blocks])
+        self.layers = np.array([b.layer for b in blocks])
+        self.row_side = np.array([b.side == 0 for b in blocks])
+        self.biased = np.array([biased[b.layer] for b in blocks])
+        self.has_bias = self.biased & np.stack([b.cells.counts() > 0 for b in blocks], axis=1)
+        self.gaussian = np.array([one.rule.kind == GAUSSIAN for one in held])
+        self.guarded = any(one.rule.kind == QUADRATURE for one in held)
+        self.whole = np.array([one.cells.layout in (WHOLE, WHOLE_ZEROS) for one in held])
+        self.matrices = [one.matrix for one in held]
+        self.n_listed = np.sum([one.n_listed for one in held], axis=0)
+        self._summed = _table([(one.cells, one.rule) for one in held])
+        self._listed = _table([(one.listed, one.listed_rule) for one in held])
+        bases = [one.base() for one in held]
+        self._bases = _table(bases)
+        # The tables hold addresses only.
+        self._alive = held, bases
+
+    @classmethod
+    def of(cls, problem: Problem, dtype: np.dtype[Any]) -> list[Layout]:
+        """Choose the layout of every block; the two sides of a relation share its matrix."""
+        sides = [block for blocks in problem.blocks for block in blocks if block.side == 0]
+        matrices = {block.relation: find_matrix(block, dtype) for block in sides}
+        layouts = []
+        for blocks in problem.blocks:
+            held = []
+            for block in blocks:
+                matrix = matrices[block.relation]
+                held.append(hold(block, dtype, matrix.transposed() if matrix and block.side else matrix))
+            layouts.append(cls(blocks, held, problem.biased))
+        return layouts
+
+    def tables(self, curvature: Floats) -> tuple[Table, Table]:
+        """Cells as they are summed and one by one, to be completed with the parameters of the partners."""
+        return tuple(_with(table, curvature) for table in (self._summed, self._listed))  # type: ignore[return-value]
+
+    def base_table(self, table: Table) -> Table:
+        """One row per block, for what its whole rows have in common."""
+        places = table.places.copy()
+        places[:, :12] = self._bases.places[:, :12]
+        return Table(places, self._bases.codes, self._bases.numbers)
+
+
+def address(array: Array) -> int:
+    """Where the first item of an array lies."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None) -> Held:
+    """Choose a layout for one block; `matrix` holds its values where it has one."""
+    listed, rule = _as_listed(block, dtype)
+    if matrix is not None:
+        return _by_holes(listed, rule, matrix)
+    lengths = np.diff(listed.indptr)
+    if listed.layout == LISTED:
+        return Held(listed, rule, listed, rule, lengths)
+    counts, members = block.cells.counts(), len(listed.members)
+    # Where most cells of a row are holes, they would be more work than its cells, and less precise.
+    if rule.kind == GAUSSIAN and (members <= (1.0 + MAX_HOLES) * counts[listed.covered]).all():
+        return Held(listed._replace(layout=WHOLE_ZEROS), rule, listed, rule, lengths)
+    return Held(listed, rule, listed, rule, members * listed.covered)
+
+
+def find_matrix(block: Block, dtype: np.dtype[Any]) -> Matrix | None:
+    """Return a Gaussian relation, seen from its rows, as a matrix if nearly all of its cells are observed."""
+    side = block.cells
+    if block.likelihood.code != GAUSSIAN or side.members is not None:
+        return None
+    rows, has = np.flatnonzero(np.diff(side.indptr)), np.zeros(int(side.partner.max(initial=-1)) + 1, bool)
+    has[side.partner] = True
+    cols = np.flatnonzero(has)
+    if len(side.partner) * (1.0 + MAX_HOLES) < len(rows) * len(cols):
+        return None
+    x = ((side.value.astype(np.float64) - block.center) / block.scale).astype(dtype)
+    column = (np.cumsum(has) - 1).astype(np.int32)[side.partner]
+    ends, shape = np.concatenate([[0], side.indptr[rows + 1]]), (len(rows), len(cols))
+    seen = sparse.csr_array((np.ones(len(column), bool), column, ends), shape=shape).toarray()
+    values = sparse.csr_array((x, column, ends), shape=shape).toarray()
+    return Matrix(values, rows.astype(np.int32), cols.astype(np.int32), seen)
+
+
+def _as_listed(block: Block, dtype: np.dtype[Any]) -> tuple[Cells, Rule]:
+    """Return the cells as the collection holds them; values are copied only to change their precision."""
+    side, lik = block.cells, block.likelihood
+    rule = Rule(lik.code, 1.0, float(lik.zero_weight), block.center, 1.0 / block.scale, -block.center / block.scale)
+    value, code = np.empty(0, dtype), _NO_CODES
+    if side.value.dtype == np.uint8:
+        code = side.value
+    elif side.value.dtype == dtype:
+        value = side.value
+    else:
+        # Centered first: rounding must not eat what varies.
+        value = ((side.value.astype(np.float64) - block.center) / block.scale).astype(dtype)
+        rule = rule._replace(center=0.0, inverse_scale=1.0)
+    if side.members is None or side.covered is None:
+        return Cells(LISTED, side.indptr, side.partner, value, code, _NO_MEMBERS, _NO_ROWS), rule
+    return Cells(FILLED, side.indptr, side.partner, value, code, side.members, side.covered), rule
+
+
+def _by_holes(listed: Cells, rule: Rule, matrix: Matrix) -> Held:
+    """Whole rows list their holes, the others their cells."""
+    d, counts = len(listed.indptr) - 1, matrix.seen.sum(axis=1)
+    whole = len(matrix.cols) <= (1.0 + MAX_HOLES) * counts
+    i, j = np.nonzero(matrix.seen ^ whole[:, None])
+    lengths, covered, there = np.zeros(d, np.int64), np.zeros(d, bool), np.zeros(d, np.int64)
+    lengths[matrix.rows] = np.bincount(i, minlength=len(matrix.rows))
+    covered[matrix.rows], there[matrix.rows] = whole, 1
+    cells = Cells(WHOLE, _ends(lengths), matrix.cols[j], matrix.x[i, j], _NO_CODES, matrix.cols, covered)
+    plain = rule._replace(center=0.0, inverse_scale=1.0, fill=0.0)
+    squares = np.einsum("ij,ij->i", matrix.x, matrix.x, dtype=np.float64)
+    rows = WholeRows(matrix.x, matrix.cols, _ends(there), squares, matrix.x.sum(axis=1, dtype=np.float64))
+    return Held(cells, plain, listed, rule, lengths, rows)
+
+
+def _ends(lengths: Array) -> Array:
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def _table(blocks: list[tuple[Cells, Rule]]) -> Table:
+    """Write down the addresses and the numbers of these blocks."""
+    places, codes, numbers = np.zeros((len(blocks), 22), np.int64), [], []
+    kinds = np.int64, np.int32, None, np.uint8, np.int32, np.bool_
+    for b, (cells, rule) in enumerate(blocks):
+        for n, (array, kind) in enumerate(zip(cells[1:], kinds, strict=True)):
+            # A kernel that is given addresses takes every array for what it should be.
+            if not array.flags.c_contiguous or (kind is not None and array.dtype != kind):
+                msg = f"{Cells._fields[n + 1]} must be contiguous {kind}, not {array.dtype}"
+                raise TypeError(msg)
+            places[b, 2 * n], places[b, 2 * n + 1] = address(array), array.size
+        codes.append((cells.layout, rule.kind))
+        numbers.append(rule[1:])
+    return Table(places, np.array(codes), np.array(numbers, np.float64))
+
+
+def _with(table: Table, curvature: Floats) -> Table:
+    numbers = table.numbers.copy()
+    numbers[:, 0] = curvature
+    return Table(table.places.copy(), table.codes, numbers)
