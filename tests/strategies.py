@@ -18,6 +18,8 @@ LIKELIHOODS = (
     Gaussian(),
     Bernoulli("tight"),
     Bernoulli("cell"),
+    Bernoulli("tight", zero_weight=7.5),
+    Bernoulli("paper", zero_weight=0.3),
     Poisson("paper"),
     Poisson("cell"),
     Poisson("tight"),

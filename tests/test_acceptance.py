@@ -35,6 +35,18 @@ def test_a_binary_cycle_keeps_its_private_factors():
     assert np.sqrt(np.average(score.rmse**2, weights=score.n)) < 0.402
 
 
+def test_weighed_zeros_stand_for_those_that_were_not_drawn():
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(150, 2)) @ rng.normal(size=(2, 120)) - 4.0
+    x = rng.random(theta.shape) < 1 / (1 + np.exp(-theta))
+    drawn = x | (rng.random(x.shape) < 0.2)
+    likelihood = gcmf.likelihoods.Bernoulli(zero_weight=(~x).sum() / (drawn & ~x).sum())
+    sample = gcmf.Relation("likes", "user", "film", np.where(drawn, x, np.nan), likelihood)
+    model = gcmf.GCMF(4, random_state=0).fit(gcmf.Collection([sample]))
+    # The density is 4.4%, that of the sample 18.6%. Found: 5.8%, without the weight 16.9%, from all cells 4.6%.
+    assert x.mean() < model.predict("likes").mean() < 1.5 * x.mean()
+
+
 FOLDER = datasets.find_data_folder()
 
 

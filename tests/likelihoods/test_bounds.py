@@ -170,3 +170,22 @@ def test_resolve_takes_names_and_objects():
     assert resolve(Bernoulli("paper")) == Bernoulli("paper")
     with pytest.raises(OptionError, match="must be one of"):
         resolve("gamma")
+
+
+@pytest.mark.parametrize("bound", ["tight", "paper"])
+def test_a_weighed_zero_is_that_many_zeros(bound):
+    x, m, v = np.array([0.0, 0.0, 1.0]), np.array([0.3, -2.0, 0.7]), np.array([0.1, 1.0, 0.4])
+    times = np.array([4.0, 4.0, 1.0])
+    plain, weighed = Bernoulli(bound), Bernoulli(bound, zero_weight=4.0)
+    for one, other in zip(plain.quadratic(x, m, v, 0.25), weighed.quadratic(x, m, v, 0.25), strict=True):
+        np.testing.assert_allclose(other, times * one)
+    np.testing.assert_allclose(weighed.lower_bound(x, m, v, 0.25), times * plain.lower_bound(x, m, v, 0.25))
+    np.testing.assert_allclose(weighed.deviance(x, m), times * plain.deviance(x, m))
+    # Two ones and six zeros that stand for 24: one in thirteen.
+    assert weighed.intercept(2 / 8) == pytest.approx(plain.intercept(2 / 26))
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
+def test_a_weight_of_zeros_is_a_positive_number(weight):
+    with pytest.raises(OptionError, match="zero_weight must be a positive number"):
+        Bernoulli(zero_weight=weight)

@@ -22,6 +22,10 @@ class CellMath(Protocol):
     def code(self) -> int:
         """The number by which compiled engines know it."""
 
+    @property
+    def zero_weight(self) -> float:
+        """How many cells each observed zero stands for."""
+
     def quadratic(self, x: Floats, m: Floats, v: Floats, weight: float) -> tuple[Floats, Floats]:
         """Weights w and weighted pseudo-data wz."""
 

@@ -52,6 +52,8 @@ class Terms(NamedTuple):
     """Likelihood code."""
     weight: Any
     """⟨τ⟩ or the curvature of the relation."""
+    zero_weight: Any
+    """How many cells each observed zero stands for."""
     fill: Any
     """Value of the cells that a filled block does not list."""
     offset: Any

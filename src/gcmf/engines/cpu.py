@@ -139,6 +139,7 @@ class CpuEngine:
         return Terms(
             kind=np.array([b.likelihood.code for b in blocks]),
             weight=np.array([hyper.weight[b.relation] for b in blocks]),
+            zero_weight=np.array([b.likelihood.zero_weight for b in blocks]),
             fill=np.array([-b.center / b.scale for b in blocks]),
             offset=np.cumsum(sizes)[:-1],
             biased=np.array([self._problem.biased[b.layer] for b in blocks]),

@@ -44,13 +44,15 @@ def _predict(packed, row, b, n, chunk):
 def _refresh(terms, packed, row, b, n, chunk):
     """Weight and weighted target of n loaded cells, with the bound touching at the present θ."""
     kind, one, Kp = terms.kind[b], chunk.x[0] * 0 + 1, chunk.sums.shape[1]
-    weight = one * terms.weight[b]
+    weight, zero_weight = one * terms.weight[b], one * terms.zero_weight[b]
     if kind != GAUSSIAN:
         _predict(packed, row, b, n, chunk)
     for c in range(n):
         w, wz = weight, weight * chunk.x[c]
         if kind != GAUSSIAN:
             w, wz = quadratic(kind, chunk.x[c], chunk.m[c], chunk.v[c], weight, one)
+            if chunk.x[c] == 0:
+                w, wz = zero_weight * w, zero_weight * wz
         chunk.weighted[c, Kp] = (wz - w * packed.partner_bias[chunk.idx[c]]) * chunk.seen[c]
         chunk.weighted[c, Kp + 1] = w * chunk.seen[c]
 
@@ -185,7 +187,7 @@ def _measure(cells, terms, packed, row, b, chunk):
             if kind == GAUSSIAN:
                 total += ((x - m) * (x - m) + v) * chunk.seen[c]
             elif chunk.seen[c] > 0:
-                total += lower_bound(kind, x, m, v, weight)
+                total += lower_bound(kind, x, m, v, weight) * (terms.zero_weight[b] if x == 0 else 1.0)
     return total
 
 

@@ -24,6 +24,10 @@ class Likelihood(Protocol):
     support: str
 
     @property
+    def zero_weight(self) -> float:
+        """How many cells each observed zero stands for; 1 for all but weighed Bernoulli cells."""
+
+    @property
     def quadratic_is_bound(self) -> bool:
         """Whether the quadratic form bounds the expected log-likelihood from below, and not just approximates it."""
 

@@ -17,6 +17,7 @@ class Gaussian:
 
     name = "gaussian"
     support = "real"
+    zero_weight = 1.0
 
     @property
     def quadratic_is_bound(self) -> bool:

@@ -66,6 +66,7 @@ class Poisson:
     bound: Literal["paper", "cell", "tight", "exact"] = "tight"
     name = "poisson"
     support = "counts"
+    zero_weight = 1.0
 
     @property
     def quadratic_is_bound(self) -> bool:
