@@ -13,7 +13,7 @@ from gcmf.experiments.faces import (
     collection,
     errors,
     kernel,
-    likeness,
+
     relate,
     run_with,
     sit,

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 
 from gcmf.experiments.base import Claim, Experiment, Outcome, Progress, Size
-from gcmf.experiments.cycles import draw, held_out, n_factors, relabel, timed_fit
+from gcmf.experiments.cycles import draw, held_out, n_factors, relabel
+from gcmf.experiments.fitting import timed_fit
 from gcmf.experiments.likelihood_figure import draw_likelihood
 from gcmf.experiments.summary import spread
 
@@ -80,7 +81,8 @@ def measure(
     for method, (sharing, likelihood) in METHODS.items():
         data = relabel(truth.train, likelihood)
         model, seconds = timed_fit(
-            data, n_factors(m), sharing=sharing, random_state=seed, max_iter=settings.max_iter, tol=settings.tol
+            data, n_factors(m), bias=False, sharing=sharing, random_state=seed, max_iter=settings.max_iter,
+            tol=settings.tol,
         )  # fmt: skip
         errors = held_out(model, truth)
         rows.append({

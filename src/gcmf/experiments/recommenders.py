@@ -11,7 +11,8 @@ import pandas as pd
 
 from gcmf.datasets import load_flickr, load_movielens_1m
 from gcmf.experiments.base import Claim, Experiment, Outcome, Progress, Size
-from gcmf.experiments.real import folder_of, rmse, timed_fit
+from gcmf.experiments.fitting import timed_fit
+from gcmf.experiments.real import folder_of, rmse
 from gcmf.experiments.recommenders_data import ZEROS, flickr, hide_links, movielens
 from gcmf.experiments.recommenders_figure import draw_recommenders
 
