@@ -13,7 +13,6 @@ from gcmf.experiments.faces import (
     collection,
     errors,
     kernel,
-
     relate,
     run_with,
     sit,

@@ -25,6 +25,11 @@ def test_lower_holds_in_most_and_is_contradicted_in_none(lower, higher, unclear,
     assert Tally(tuple(lower), tuple(higher), tuple(unclear)).lower_holds is holds
 
 
+def test_a_mixed_finding_is_not_called_unclear():
+    assert Tally(("a", "b"), ("c",), ()).undecided == "depends on the setting"
+    assert Tally(("a",), (), ("b", "c")).undecided == "no clear difference"
+
+
 def test_tally_names_the_settings():
     index = pd.MultiIndex.from_product([[0.1, 0.5, 0.9], [0, 1]], names=["missing", "seed"])
     found = tally(pd.Series([0.9, 0.8, 0.9, 1.2, 1.1, 1.2], index=index), "missing", "{:.0%}".format)

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 TRIED = (
     "How K was chosen: not blindly. Probes on draws 0 and 1, with biases, had K = 10, where with the relation all ten "
-    "factors were often kept, and then K = 20, where no fit kept all; errors were seen. At σ = 4, relative to the views "
-    "alone, draws 0 and 1: near +1.4%, -11.4% (K = 10) and -3.0%, -5.2% (K = 20); apart +0.3%, -11.9% and -1.7%, -6.1%; "
-    "far +8.4%, +10.4% and +2.7%, +37.7%."
+    "factors were often kept, and then K = 20, where no fit kept all; errors were seen. At σ = 4, relative to the "
+    "views alone, draws 0 and 1: near +1.4%, -11.4% (K = 10) and -3.0%, -5.2% (K = 20); apart +0.3%, -11.9% and -1.7%, "
+    "-6.1%; far +8.4%, +10.4% and +2.7%, +37.7%."
 )
 
 

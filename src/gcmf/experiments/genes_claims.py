@@ -32,7 +32,7 @@ def _lower(wide: pd.DataFrame, pair: tuple[str, str], text: str, paper: str) -> 
     ratio = wide[pair[0]] / wide[pair[1]]
     found = tally(ratio, "missing", _share)
     return Claim(text, paper, f"error of {pair[0]} against {pair[1]}: {_changes(ratio)}; {found}",
-                 holds=found.lower_holds, undecided=UNCLEAR)  # fmt: skip
+                 holds=found.lower_holds, undecided=found.undecided)  # fmt: skip
 
 
 def _equal(wide: pd.DataFrame, pair: tuple[str, str], text: str, paper: str) -> Claim:
