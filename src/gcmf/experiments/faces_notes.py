@@ -41,6 +41,6 @@ def likeness_note(faces: NDArray[np.float64], pairs: dict[str, tuple[int, int]])
     said = "; ".join(f"{name} {same:.2f} against {distant:.2f}" for name, (same, distant) in found.items())
     return (
         "The relation says that pixels near each other go together in the two lightings. Mean correlation over all "
-        f"people, of the same pixel against pixels far away: {said}. Where the two hardly differ, being near says "
-        "little: the likely reason, not tested further, why it does not help there."
+        f"people, of the same pixel against pixels far away: {said}. Where the two hardly differ, being near should "
+        "say little; that was not tested further."
     )

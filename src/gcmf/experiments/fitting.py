@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -53,16 +54,27 @@ def side_by_side(
     if n_processes == 1:
         return [_and_tell(work, task, done) for task in tasks]
     # Spawned, not forked: the kernels' thread pools do not survive a fork.
-    pool = ProcessPoolExecutor(n_processes, mp_context=multiprocessing.get_context("spawn"))
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(n_processes, mp_context=multiprocessing.get_context("spawn"), initializer=_leave_alone)
     try:
         futures = {pool.submit(work, task): n for n, task in enumerate(tasks)}
         for future in as_completed(futures):
             future.result()
             done(tasks[futures[future]])
         return [future.result() for future in futures]
+    except BaseException:
+        # An error or Ctrl-C: what the workers still do is of no use, and may take minutes.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()
+        raise
     finally:
-        # After an error or Ctrl-C, which reaches the workers too: nothing new is begun.
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown()
+
+
+def _leave_alone() -> None:
+    """Ctrl-C reaches every process of a terminal; the one that started the others deals with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _and_tell(work: Callable[[_Task], _Result], task: _Task, done: Callable[[_Task], None]) -> _Result:
