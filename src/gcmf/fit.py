@@ -250,7 +250,8 @@ class Driver:
         its last entry.
         """
         room = min(self._options.n_factors - self._posterior.on.shape[1], len(self._spec.ends))
-        if not self._switching or room == 0 or self._n_trials == MAX_TRIALS:
+        # With a common α every factor lives in all sets: none is private.
+        if not self._switching or self._spec.common or room == 0 or self._n_trials == MAX_TRIALS:
             return False
         self._n_trials += 1
         relations = self._rng.permutation(len(self._spec.ends))[:room].tolist()
