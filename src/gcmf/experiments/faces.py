@@ -57,7 +57,7 @@ class Settings:
 _WIDE = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 128.0)
 SETTINGS = {
     Size.QUICK: Settings(("near", "far"), (0.5, 2.0, 4.0, 32.0, 128.0), (True,), 3, coarse=2, max_iter=80, tol=1e-4),
-    Size.FULL: Settings(tuple(PAIRS), _WIDE, (True, False), 10),
+    Size.FULL: Settings(tuple(PAIRS), _WIDE, (True, False), 6),
 }
 
 
