@@ -1,9 +1,7 @@
 import numpy as np
-import pandas as pd
 import pytest
 
-from gcmf.experiments.cycles import draw, held_out, irreducible, n_factors, relabel, timed_fit
-from gcmf.experiments.summary import quantiles, spread
+from gcmf.experiments.cycles import draw, held_out, irreducible, n_factors, relabel
 
 
 @pytest.mark.parametrize(("m", "sets"), [(1, 2), (2, 3), (3, 3), (4, 4)])
@@ -50,22 +48,3 @@ def test_errors_against_entries_and_against_means():
     assert held_out(Oracle(truth, 0.0), truth).means == 0.0
     assert held_out(Oracle(truth, 0.0), truth).entries == pytest.approx(irreducible(truth))
     assert held_out(Oracle(truth, 0.3), truth).means == pytest.approx(0.3)
-
-
-def test_a_fit_that_stops_early_does_not_warn():
-    truth = draw(1, sizes=(10, 12), random_state=0)
-    model, seconds = timed_fit(truth.train, 2, max_iter=2, random_state=0)
-    assert model.n_iter_ == 2
-    assert seconds > 0
-
-
-def test_quantiles_of_each_group():
-    table = pd.DataFrame({"method": ["a"] * 11 + ["b"], "error": [*range(11), 7.0]})
-    found = quantiles(table, ["method"], "error").set_index("method")
-    assert found.loc["a"].to_list() == [5.0, 1.0, 9.0, 11.0]
-    assert found.loc["b"].to_list() == [7.0, 7.0, 7.0, 1.0]
-
-
-def test_spread_in_words():
-    assert spread(pd.Series(np.arange(11.0)), ".1f") == "5.0 (1.0 to 9.0)"
-    assert spread(pd.Series([2.0])) == "2.000"

@@ -106,11 +106,13 @@ def test_a_run_in_small(monkeypatch, tmp_path):
     assert "15 users drawn at random" in outcome.notes[0]
 
 
-def table_of(ratings, links):
+def table_of(ratings, links, seeds=(0, 1)):
     cases = {("MovieLens 1M", "gaussian", "random"): ratings, ("Flickr", "bernoulli", "random"): links}
     return pd.DataFrame([
-        {"data": data, "likelihood": kind, "split": split, "method": method, "bias": bias, "rmse": errors[method, bias]}
+        {"data": data, "likelihood": kind, "split": split, "seed": seed, "method": method, "bias": bias,
+         "rmse": errors[method, bias]}
         for (data, kind, split), errors in cases.items()
+        for seed in seeds
         for method, bias in product(("gCMF", "CMF"), (False, True))
     ])  # fmt: skip
 
@@ -119,14 +121,24 @@ def test_the_paper_agrees_with_itself():
     found = claims(table_of(PAPER, dict.fromkeys(PAPER, 0.3)))
     assert [claim.holds for claim in found] == [None, None, True, True, True]
     assert "gaussian, random: 0.000 away" in found[1].ours
-    assert "CMF -10.4%" in found[2].ours
-    assert "-1.4% / -0.0%" in found[3].ours
+    assert "gaussian, random, CMF: -10.4%" in found[2].ours
+    assert "gaussian, random, without: -1.4%" in found[3].ours
 
 
 def test_claims_fail_where_they_do():
     ratings = {**PAPER, ("gCMF", True): 1.06}
     found = claims(table_of(ratings, {**dict.fromkeys(PAPER, 0.3), ("gCMF", False): 0.31}))
     assert [claim.holds for claim in found] == [None, None, False, False, False]
+
+
+def test_one_repetition_judges_nothing():
+    assert [claim.holds for claim in claims(table_of(PAPER, PAPER, seeds=(0,)))] == [None] * 5
+
+
+def test_harm_that_is_not_clear():
+    worse, better = ({**PAPER, ("gCMF", True): error} for error in (0.99, 0.94))
+    table = pd.concat([table_of(worse, PAPER, seeds=(0,)), table_of(better, PAPER, seeds=(1,))])
+    assert claims(table)[3].verdict == "no clear difference"
 
 
 def test_medians_are_over_repetitions():

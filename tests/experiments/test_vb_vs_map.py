@@ -1,13 +1,17 @@
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from gcmf.experiments import vb_vs_map
 from gcmf.experiments.base import Progress, Size
-from gcmf.experiments.vb_vs_map import SETTINGS, Settings, claims, cross_validate, run_with
+from gcmf.experiments.vb_vs_map import SETTINGS, Done, Settings, Task, choose, claims, run_with, search
 
-SMALL = Settings((1, 3), 1, 2, alpha_decades=(0, 2), tau_decades=(1, 3), sizes=(12, 16), max_iter=10, map_max_iter=4)
+SMALL = Settings(
+    (1, 3), 1, 2, alpha_decades=(0, 2), tau_decades=(1, 3), sizes=(12, 16), max_iter=10, map_max_iter=4, n_processes=1
+)
+SECONDS = ["vb_seconds", "map_seconds", "map_fit_seconds"]
 
 
 @pytest.fixture(scope="module")
@@ -30,30 +34,51 @@ def test_the_full_size_is_the_papers():
     full = SETTINGS[Size.FULL]
     assert full.relations == tuple(range(1, 12))
     assert full.n_map_fits == 243
-    assert len(set(full.grid)) == 11 * 11
-    assert (full.grid[0], full.grid[-1]) == ((1e-5, 1e-5), (1e5, 1e5))
+    pairs = [pair for row in full.grid for pair in row]
+    assert len(set(pairs)) == 11 * 11
+    assert (pairs[0], pairs[-1]) == ((1e-5, 1e-5), (1e5, 1e5))
 
 
-def test_cross_validation_takes_the_best_pair(monkeypatch):
-    """With a stub for the fit, the pair whose folds have the least error is chosen, and each is fitted twice."""
-    asked = []
+def test_two_processes_find_the_same(small):
+    table = run_with(replace(SMALL, n_processes=2), Progress(), seed=0).table
+    pd.testing.assert_frame_equal(table.drop(columns=SECONDS), small.table.drop(columns=SECONDS))
 
-    def fit(data, m, pair, *, settings, seed):
-        asked.append(pair)
-        return pair, 0.5
 
-    loss = {(1.0, 10.0): 4.0, (1.0, 1000.0): 2.0, (100.0, 10.0): 3.0, (100.0, 1000.0): np.inf}
-    monkeypatch.setattr(vb_vs_map, "_fit_map", fit)
-    monkeypatch.setattr(vb_vs_map, "_squares", lambda model, test: loss[model])
-    data = vb_vs_map.draw(1, sizes=(12, 16), random_state=0).train
-    chosen, seconds = cross_validate(data, 1, settings=SMALL, progress=Progress(), seed=0)
-    assert chosen == (1.0, 1000.0)
-    assert seconds == 0.5 * len(asked) == 4.0
+def test_every_fit_is_told():
+    told = []
+
+    class Counting(Progress):
+        def start(self, total, what):
+            told.append(total)
+
+        def step(self, text=""):
+            told.append(text)
+
+    run_with(replace(SMALL, relations=(1,)), Counting(), seed=0)
+    assert told[0] == len(told) - 1 == 1 + SMALL.n_map_fits
+    assert told.count("M = 1: VB") == 1
+
+
+def test_cross_validation_takes_the_pair_with_the_least_error_over_both_folds():
+    loss = {
+        (1.0, 10.0): (4.0, 4.0),
+        (1.0, 1000.0): (1.0, 9.0),
+        (100.0, 10.0): (3.0, 2.0),
+        (100.0, 1000.0): (0.0, np.inf),
+    }
+    tasks = search(SMALL, 1, 0)
+    found = {
+        task: [Done(loss[pair][task.fold], None, 0.5, 1, 1) for pair in task.pairs] if task.pairs else []
+        for task in tasks
+    }
+    assert tasks[0] == Task(SMALL, 1, 0)
+    assert sum(task.n_fits for task in tasks) == SMALL.n_map_fits
+    assert choose(SMALL, found, 1, 0) == (100.0, 10.0)
 
 
 def made_up(scaled, fits=243):
     return pd.DataFrame({
-        "M": list(scaled), "scaled": list(scaled.values()), "map_fits": fits,
+        "M": np.repeat(list(scaled), 2), "scaled": np.repeat(list(scaled.values()), 2), "map_fits": fits,
         "vb_seconds": 1.0, "map_seconds": 100.0, "map_fit_seconds": 0.4,
     })  # fmt: skip
 
@@ -61,7 +86,7 @@ def made_up(scaled, fits=243):
 @pytest.mark.parametrize(
     ("scaled", "fits", "holds"),
     [({1: 0.9, 11: 0.5}, 243, [True, True, True]), ({1: 1.1, 11: 0.9}, 51, [False, False, None]),
-     ({3: 0.9}, 51, [None, None, None])],
+     ({1: 1.0, 3: 0.9}, 51, [None, None, None])],
 )  # fmt: skip
 def test_claims(scaled, fits, holds):
     assert [claim.holds for claim in claims(made_up(scaled, fits))] == holds

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gcmf.experiments.base import Experiment, Outcome, Size
 
-_VERDICTS = {"yes": "green", "no": "bold red", "cannot be judged": "yellow"}
+_VERDICTS = {"yes": "green", "no": "bold red"}
 
 
 class Bar(Progress):
@@ -103,7 +103,7 @@ def _skip(experiment: Experiment, lacking: list[str], *, alone: bool) -> None:
 def _show(experiment: Experiment, outcome: Outcome) -> None:
     table = _table("claim", "paper", "ours", "holds?")
     for claim in outcome.claims:
-        table.add_row(claim.text, claim.paper, claim.ours, Text(claim.verdict, _VERDICTS[claim.verdict]))
+        table.add_row(claim.text, claim.paper, claim.ours, Text(claim.verdict, _VERDICTS.get(claim.verdict, "yellow")))
     screen = console()
     screen.print(Text.assemble((experiment.title, "bold"), f"  ({experiment.name}, {say_time(outcome.seconds)})"))
     screen.print(table)

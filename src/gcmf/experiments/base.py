@@ -31,14 +31,16 @@ class Claim:
     ours: str
     """Our figure."""
     holds: bool | None
-    """None: cannot be judged."""
+    """None: neither, for the reason that `undecided` gives."""
     note: str = ""
     """What a reader must know to judge it."""
+    undecided: str = "cannot be judged"
+    """What stands in place of yes or no."""
 
     @property
     def verdict(self) -> str:
-        """Return `yes`, `no` or `cannot be judged`."""
-        return "cannot be judged" if self.holds is None else "yes" if self.holds else "no"
+        """Return `yes`, `no`, or why it is neither."""
+        return self.undecided if self.holds is None else "yes" if self.holds else "no"
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +11,10 @@ from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.data.schema import RelationSchema, Schema
 from gcmf.datasets import simulate, simulate_cycle
-from gcmf.errors import ConvergenceWarning
-from gcmf.estimators.gcmf import GCMF
 
 if TYPE_CHECKING:
     from gcmf.datasets import Simulation
+    from gcmf.estimators.gcmf import GCMF
 
 SHARED, PRIVATE, MISSING = 5, 2, 0.4
 """Factors of all relations, factors of each alone, share of the cells held out: as the paper says."""
@@ -63,18 +60,6 @@ def relabel(data: Collection, likelihood: str) -> Collection:
         rows, cols = data.entities[own.rows].ids, data.entities[own.cols].ids
         relations.append(Relation(own.name, own.rows, own.cols, (rows[i], cols[j], x), likelihood))
     return Collection(relations, entities={name: one.ids for name, one in data.entities.items()})
-
-
-def timed_fit(data: Collection, k: int, **options: Any) -> tuple[GCMF, float]:  # noqa: ANN401 - of GCMF
-    """Fit without biases, and say how many seconds that took."""
-    with warnings.catch_warnings():
-        # Fits that stop at their last sweep are told by `n_iter_`, which goes into the tables.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        # MAP with nearly vague priors may run away; such a fit keeps its last finite sweep, and predicts badly.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        start = time.perf_counter()
-        model = GCMF(k, bias=False, progress=False, **options).fit(data)
-        return model, time.perf_counter() - start
 
 
 def held_out(model: GCMF, truth: Simulation) -> Errors:

@@ -12,8 +12,8 @@ import pandas as pd
 from gcmf.data.schema import RelationSchema, Schema
 from gcmf.datasets import simulate
 from gcmf.experiments.base import Claim, Experiment, Outcome, Progress, Size
-from gcmf.experiments.cycles import timed_fit
 from gcmf.experiments.figure2_figure import draw_figure2
+from gcmf.experiments.fitting import timed_fit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def fit_one(settings: Settings, seed: int) -> tuple[Simulation, GCMF]:
     pattern = {entity: [entity in lives for lives in LIVES] for entity in SCHEMA.entities}
     truth = simulate(SCHEMA, dict(zip(SCHEMA.entities, settings.sizes, strict=True)), pattern=pattern,
                      noise=settings.noise, missing=settings.missing, random_state=seed)  # fmt: skip
-    model, _ = timed_fit(truth.train, settings.n_factors, random_state=seed,
+    model, _ = timed_fit(truth.train, settings.n_factors, bias=False, random_state=seed,
                          max_iter=settings.max_iter, tol=settings.tol)  # fmt: skip
     return truth, model
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from gcmf.datasets import load_flickr, load_movielens_1m
 from gcmf.experiments.base import Claim, Experiment, Outcome, Progress, Size
-from gcmf.experiments.real import folder_of, rmse, timed_fit
+from gcmf.experiments.fitting import timed_fit
+from gcmf.experiments.real import folder_of, rmse
 from gcmf.experiments.recommenders_data import ZEROS, flickr, hide_links, movielens
 from gcmf.experiments.recommenders_figure import draw_recommenders
+from gcmf.experiments.summary import UNCLEAR, change, direction
 
 if TYPE_CHECKING:
+    from pandas.api.typing import SeriesGroupBy
+
     from gcmf.data.collection import Collection
     from gcmf.estimators.gcmf import GCMF
 
@@ -48,16 +52,14 @@ class Settings:
     n_factors: int
     splits: tuple[str, ...] = tuple(SPLITS)
     """Of the ratings."""
-    max_iter: int = 200
-    tol: float = 1e-4
+    max_iter: int = 120
+    tol: float = 1e-5
 
 
 SETTINGS = {
-    Size.QUICK: Settings(250, 250, 150, 1, 6, ("random", "cold 20%", "cold 50%"), max_iter=40, tol=1e-3),
-    Size.FULL: Settings(None, None, None, 3, 20),
+    Size.QUICK: Settings(250, 250, 150, 2, 6, ("random", "cold 20%"), max_iter=40, tol=1e-3),
+    Size.FULL: Settings(None, 2500, 1500, 3, 20),
 }
-MIDDLE = Settings(800, 600, 400, 1, 10, max_iter=100, tol=3e-4)
-"""Between the two: what docs/reproduction shows."""
 
 
 def run(size: Size, progress: Progress, *, seed: int = 0) -> Outcome:
@@ -136,7 +138,7 @@ def medians(table: pd.DataFrame, data: str) -> dict[Case, Errors]:
 
 def claims(table: pd.DataFrame) -> tuple[Claim, ...]:
     """Judge by the medians over repetitions."""
-    movies, links = medians(table, "MovieLens 1M"), medians(table, "Flickr")
+    movies = medians(table, "MovieLens 1M")
     quoted = np.array(list(PAPER.values()))
     away = {case: rmse(np.array([row[one] for one in PAPER]), quoted) for case, row in movies.items()}
     nearest = min(away, key=lambda case: away[case])
@@ -147,7 +149,9 @@ def claims(table: pd.DataFrame) -> tuple[Claim, ...]:
         Claim("Which split comes nearest to the paper's four figures?", "not stated",
               f"{', '.join(nearest)}: {away[nearest]:.3f} away (root mean square over the four)", holds=None,
               note="All: " + "; ".join(f"{', '.join(case)} {far:.3f}" for case, far in away.items())),
-        _bias(movies), _private(movies, "MovieLens"), _private(links, "Flickr"),
+        _bias(table),
+        _private(table, "MovieLens 1M", "-1.4% without biases, -0.0% with"),
+        _private(table, "Flickr", "never hurt (on five other relations)"),
     )  # fmt: skip
 
 
@@ -155,27 +159,53 @@ def _pairs(errors: Errors) -> str:
     return ", ".join(f"{method} {errors[method, False]:.4f} / {errors[method, True]:.4f}" for method in SHARING)
 
 
-def _bias(movies: dict[Case, Errors]) -> Claim:
-    change = {case: {m: row[m, True] / row[m, False] - 1 for m in SHARING} for case, row in movies.items()}
-    said = [f"{', '.join(case)}: " + ", ".join(f"{m} {row[m]:+.1%}" for m in SHARING) for case, row in change.items()]
+def ratios(table: pd.DataFrame, data: str, over: str) -> pd.Series:
+    """RMSE with biases over without (over = "bias"), or of gCMF over CMF ("method"), by case, for each seed."""
+    other = "method" if over == "bias" else "bias"
+    keys = ["likelihood", "split", other]
+    wide = table[table["data"] == data].pivot(index=[*keys, "seed"], columns=over, values="rmse")
+    found = wide[True] / wide[False] if over == "bias" else wide["gCMF"] / wide["CMF"]
+    names = [f"{kind}, {split}, {_name(last)}" for kind, split, last, _ in found.index]
+    return pd.Series(found.to_numpy(), index=pd.Index(names, name="case"))
+
+
+def _name(value: object) -> str:
+    return value if isinstance(value, str) else "with biases" if value else "without"
+
+
+def _bias(table: pd.DataFrame) -> Claim:
+    found = ratios(table, "MovieLens 1M", "bias").groupby(level="case", sort=False)
+    lot = (found.median() < 1 - ALOT) & (found.apply(direction) < 0)
     return Claim(
-        "Biases help a lot on MovieLens.", "RMSE lower by 9.1% (gCMF) and 10.4% (CMF)", "; ".join(said),
-        holds=all(one < -ALOT for row in change.values() for one in row.values()),
-        note=f"Judged as: lower by more than {ALOT:.0%} in every split, under both likelihoods. Here every relation "
-        "has an intercept even without biases; one without it must spend factors on the mean, which would explain a "
-        "larger gain. Whether the paper's has one is not stated.",
+        "Biases help a lot on MovieLens.", "RMSE lower by 9.1% (gCMF) and 10.4% (CMF)", _changes(found),
+        holds=bool(2 * lot.sum() > len(lot)) if _repeated(found) else None,
+        note=f"Judged as: clearly lower, and by more than {ALOT:.0%} in the median, in more than half of the cases. "
+        "Here every relation has an intercept even without biases, and the public interface has no way to take it off; "
+        "a model without one must spend factors on the mean, which may make the gain larger (not tried). The paper's "
+        "model without biases has none, as far as one can tell.",
     )  # fmt: skip
 
 
-def _private(found: dict[Case, Errors], name: str) -> Claim:
-    change = {case: [row["gCMF", bias] / row["CMF", bias] - 1 for bias in (False, True)] for case, row in found.items()}
-    said = [f"{', '.join(case)}: {without:+.1%} / {biased:+.1%}" for case, (without, biased) in change.items()]
-    quoted = "-1.4% / -0.0%" if name == "MovieLens" else "never hurt (on five other relations)"
+def _private(table: pd.DataFrame, data: str, quoted: str) -> Claim:
+    found = ratios(table, data, "method").groupby(level="case", sort=False)
+    more = found.median() >= 1 + HURT
+    hurt = more & (found.apply(direction) > 0)
     return Claim(
-        f"Private factors never hurt on {name}: RMSE of gCMF against CMF, without / with biases.", quoted,
-        "; ".join(said), holds=all(one < HURT for row in change.values() for one in row),
-        note=f"Judged as: nowhere higher by {HURT:.1%} or more.",
+        f"Private factors never hurt on {data}: RMSE of gCMF against CMF.", quoted, _changes(found),
+        holds=None if not _repeated(found) else False if hurt.any() else None if more.any() else True,
+        undecided=UNCLEAR if _repeated(found) else "cannot be judged",
+        note=f"Judged as: in no case higher by {HURT:.1%} or more in the median (yes); in some case so, and clearly "
+        "(no).",
     )  # fmt: skip
+
+
+def _changes(found: SeriesGroupBy[Any, Any]) -> str:
+    return "; ".join(f"{case}: {change(own)}" for case, own in found)
+
+
+def _repeated(found: SeriesGroupBy[Any, Any]) -> bool:
+    """Whether there are repetitions to judge by."""
+    return bool(found.size().min() > 1)
 
 
 def notes(settings: Settings) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gcmf.datasets import find_data_folder
 from gcmf.errors import StorageError
+from gcmf.experiments.summary import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +21,9 @@ _HEAD = """# The paper, reproduced
 
 Every experiment of Klami, Bouchard and Tripathi, "Group-sparse embeddings in collective matrix factorization" (2014),
 run by `gcmf reproduce`. The paper's figures are quoted; where ours disagree, that is said. Ranges in brackets are 10%
-and 90% quantiles over the repetitions. Raw results are in the CSV files beside this one.
+and 90% quantiles over the repetitions. Raw results are in the CSV files beside this one. Seconds are wall-clock: other
+work on the machine makes them longer.
+
 """
 
 
@@ -81,7 +84,7 @@ def write_results(folder: Path, experiments: Iterable[Experiment]) -> Path:
     if absent:
         parts.append("\n".join(["## Not run", "", *absent, ""]))
     path = folder / RESULTS
-    path.write_text("\n".join([_HEAD, *parts]), encoding="utf-8")
+    path.write_text("\n".join([_HEAD + RULE + "\n", *parts]), encoding="utf-8")
     return path
 
 
