@@ -12,6 +12,7 @@ from rich.text import Text
 from gcmf.cli.screen import console, show_json
 from gcmf.errors import ConvergenceWarning
 from gcmf.estimators.gcmf import GCMF
+from gcmf.estimators.tables import structure_table
 from gcmf.io.holdout import HeldOut, score
 from gcmf.io.project import read_project
 from gcmf.storage import check
@@ -98,7 +99,7 @@ def _fit(model: GCMF, train: Collection, test: Collection | None) -> GCMF:
 
 def _show(report: dict[str, Any], model: GCMF) -> None:
     screen = console(wide=True)
-    roles = model.structure()["role"].value_counts()
+    roles = structure_table(model.fitted_)["role"].value_counts()
     kinds = ", ".join(f"{count} {role}" for role, count in roles.items()) or "none"
     screen.print(Text(f"{report['iterations']} sweeps in {report['seconds']:.1f} s, {report['says']}"))
     screen.print(Text(f"{report['factors']} active factors: {kinds}"))

@@ -85,7 +85,7 @@ def _error(method: str, target: str, parts: tuple[Collection, Collection], optio
             model._fit(train, model._options(n_factors=1, pattern=off))
         else:
             model.fit(train)
-    return float(model.score(test.with_cells({target: test.relations[target].cells}))["rmse"].iloc[0])
+    return float(model._score_table(test.with_cells({target: test.relations[target].cells}))["rmse"].iloc[0])
 
 
 def _only(data: Collection, names: Iterable[str]) -> Collection:
