@@ -13,7 +13,7 @@ from gcmf.cli.screen import console, show_json
 from gcmf.errors import ConvergenceWarning
 from gcmf.estimators.gcmf import GCMF
 from gcmf.estimators.tables import structure_table
-from gcmf.io.holdout import HeldOut, score
+from gcmf.io.holdout import HeldOut, hide, score
 from gcmf.io.project import read_project
 from gcmf.storage import check
 
@@ -67,7 +67,7 @@ def fit_and_show(path: Path, out: Path | None, *, holdout: float | None, chosen:
     check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
     screen.print(Text(repr(data)))
     options = {"random_state": 0, **project.options, **chosen}
-    train, test = _split(data, holdout, seed=options["random_state"]) if holdout else (data, None)
+    train, test = hide(data, holdout, seed=options["random_state"]) if holdout else (data, None)
     model = _fit(GCMF(**{**options, "progress": False}), train, test)
     model.save(target)
     report = {
@@ -80,12 +80,6 @@ def fit_and_show(path: Path, out: Path | None, *, holdout: float | None, chosen:
         show_json(report)
     else:
         _show(report, model)
-
-
-def _split(data: Collection, share: float, *, seed: int) -> tuple[Collection, Collection]:
-    """Hide cells of every relation that has enough of them."""
-    names = [name for name, own in data.relations.items() if 0 < round(share * own.n_cells) < own.n_cells]
-    return data.split(share, relations=names, random_state=seed)
 
 
 def _fit(model: GCMF, train: Collection, test: Collection | None) -> GCMF:

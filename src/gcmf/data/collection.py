@@ -213,6 +213,15 @@ class Collection:
         part.frame = self.frame
         return part
 
+    def select(self, relations: Iterable[str]) -> Collection:
+        """Return the collection of these relations alone, over all ids of the entity sets that they join."""
+        kept = [self.relations[name] for name in relations]
+        part = object.__new__(Collection)
+        joined = {entity for own in kept for entity in (own.rows, own.cols)}
+        part._assign({name: own for name, own in self.entities.items() if name in joined}, kept)
+        part.frame = self.frame
+        return part
+
     def __repr__(self) -> str:
         head = f"{len(self.relations)} relations, {len(self.entities)} entity sets, {self.n_cells:,} cells"
         lines = [f"<Collection: {head}>"]
