@@ -49,7 +49,8 @@ class Live:
 
     def __call__(self, info: StepInfo) -> None:
         """Show a sweep."""
-        said = f"ELBO {info.elbo:,.1f} ({info.change:+.2g}), {info.n_factors} factors"
+        change = f" ({info.change:+.2g})" if info.iteration > 1 else ""
+        said = f"ELBO {info.elbo:,.1f}{change}, {info.n_factors} factors"
         if self._held_out is not None and self._held_out.errors:
             name, error = next(iter(self._held_out.errors.items()))
             said += f", held-out {name} {error:.4g}"

@@ -11,7 +11,7 @@ from gcmf.errors import DataError
 from gcmf.io.guess import Links, link
 from gcmf.io.look import look_at
 from gcmf.io.schema import EntitySpec, FeatureSpec, RelationSpec
-from gcmf.io.tables import quote
+from gcmf.io.sql import quote
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,8 @@ from gcmf.data.relation import Relation
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
 from gcmf.io.sources import Codes, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
-from gcmf.io.tables import as_number, open_table, quote
+from gcmf.io.sql import as_number, quote
+from gcmf.io.tables import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

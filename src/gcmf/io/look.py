@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gcmf.errors import DataError
 from gcmf.io.schema import Source
-from gcmf.io.tables import INTEGERS, NUMBERS, connect, duck_errors, guess_format, literal, open_table, quote
+from gcmf.io.sql import INTEGERS, NUMBERS, literal, quote
+from gcmf.io.tables import connect, duck_errors, guess_format, open_table
 
 if TYPE_CHECKING:
     from pathlib import Path
