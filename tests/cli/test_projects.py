@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -251,3 +252,33 @@ def test_every_command_has_help():
         assert name in shown
         assert run(name, "--help").exit_code == 0
     assert "Exit codes" in shown
+
+
+def test_features_are_predicted_in_their_own_units(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=40)
+    people = pd.DataFrame({"id": range(40), "age": 50 + 10 * z, "height": 170 + 8 * z}).round(3)
+    people.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "gcmf.toml").write_text(
+        '[features.people]\nsource = "people.csv"\nrows = "person"\nrow = "id"\nnumeric = ["age", "height"]\n'
+    )
+    assert run("fit", tmp_path, "--n-factors", 2, "--max-iter", 50).exit_code == 0
+    model = tmp_path / "model.gcmf"
+    run("predict", model, "--all", "-o", tmp_path / "all.parquet")
+    found = pd.read_parquet(tmp_path / "all.parquet").pivot_table(
+        index="person", columns="people_number", values="mean"
+    )
+    assert abs(found["age"] - people["age"]).mean() < 2
+    assert abs(found["height"] - people["height"]).mean() < 2
+    (tmp_path / "cells.csv").write_text("person,people_number\n3,height\n4,age\n")
+    run("predict", model, tmp_path / "cells.csv", "-o", tmp_path / "two.parquet")
+    two = pd.read_parquet(tmp_path / "two.parquet")
+    assert two["mean"].tolist() == pytest.approx([found.loc[3, "height"], found.loc[4, "age"]])
+    _, plain = gcmf.load(model).predict("people_numbers", [3, 4], ["height", "age"], return_std=True)
+    assert two["std"].tolist() == pytest.approx(plain * people[["height", "age"]].std(ddof=0).to_numpy())
+    run("export", model, tmp_path / "tables")
+    units = pd.read_parquet(tmp_path / "tables" / "units_people_numbers.parquet").set_index("column")
+    assert units.loc["age"].tolist() == pytest.approx([people["age"].mean(), people["age"].std(ddof=0)])
+    assert (
+        json.loads(run("describe", model, "--json").stdout)["relations"][0]["units"]["age"] == units.loc["age"].tolist()
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -81,6 +82,9 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     _frame = "pandas"
     """The kind of frame that answers are given in."""
+    _units: Mapping[str, Mapping[str, Sequence[float]]] = MappingProxyType({})
+    """Mean and deviation of columns that a project file standardized, by relation; predictions here know nothing of
+    them, those of the command line are turned back."""
 
     def __init__(  # noqa: PLR0913 - one name for each thing that users differ in
         self,
@@ -269,10 +273,12 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     # --- store -------------------------------------------------------------------------------------------------
 
     def _extras(self) -> dict[str, Any]:
-        return {"frame": self._frame} if self._frame != "pandas" else {}
+        said = {"frame": self._frame} if self._frame != "pandas" else {}
+        return {**said, "units": self._units} if self._units else said
 
     def _restore(self, extras: Mapping[str, Any]) -> None:
-        self._frame = str(extras["frame"])
+        self._frame = str(extras.get("frame", "pandas"))
+        self._units = extras.get("units", {})
 
     def to_dict(self) -> dict[str, Any]:
         """The whole model as plain numbers, strings, lists and NumPy arrays."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def tables(model: GCMF) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield name and content of every table: factors per entity set, structure, variance explained, biases.
+    """Yield name and content of every table: factors per entity set, structure, variance explained, biases, units.
 
     Ids and names are columns, so that any reader finds them.
     """
@@ -34,6 +34,9 @@ def tables(model: GCMF) -> Iterator[tuple[str, pd.DataFrame]]:
         for side, entity in enumerate((relation.rows, relation.cols)):
             bias = {"bias": bias_table(model.fitted_, m, side), "std": bias_table(model.fitted_, m, side, std=True)}
             yield f"bias_{relation.name}_{entity}", _with_ids(pd.DataFrame(bias), entity)
+    for relation_name, units in model._units.items():
+        table = pd.DataFrame.from_dict(dict(units), orient="index", columns=["mean", "deviation"])
+        yield f"units_{relation_name}", _with_ids(table, "column")
 
 
 def export(model: GCMF, folder: Path, *, kind: str) -> list[Path]:
@@ -89,6 +92,7 @@ def describe(model: GCMF) -> dict[str, Any]:
         {
             "name": one.name, "rows": one.rows, "cols": one.cols, "likelihood": one.likelihood,
             "noise_std": float(noise[m]) if one.likelihood == "gaussian" else None,
+            "units": {name: list(pair) for name, pair in model._units.get(one.name, {}).items()} or None,
             "explained": dict(zip(explained.columns, map(float, explained.loc[one.name].to_numpy()), strict=True)),
         }
         for m, one in enumerate(model.schema_.relations)
