@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -127,7 +128,8 @@ def test_describe(fitted):
     assert report["relations"][0]["noise_std"] > 0
     assert report["fit"]["iterations"] == 5
     shown = run("describe", fitted / "model.gcmf").stdout
-    assert "user (30) × film (30)" in shown
+    assert "user (30), film (30)" in shown
+    assert "user × film" in shown
     assert "5 sweeps" in shown
 
 
@@ -282,3 +284,49 @@ def test_features_are_predicted_in_their_own_units(tmp_path):
     assert (
         json.loads(run("describe", model, "--json").stdout)["relations"][0]["units"]["age"] == units.loc["age"].tolist()
     )
+
+
+@pytest.mark.parametrize("width", [50, 80])
+def test_a_narrow_terminal_loses_nothing(fitted, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("gcmf.cli.screen._WIDTH", width)
+    shown = run("describe", fitted / "model.gcmf").stdout
+    assert max(len(line) for line in shown.splitlines()) <= width
+    assert "…" not in shown
+    assert "bernoulli" in shown
+
+
+def test_every_report_can_be_json(fitted, tmp_path):
+    listed = json.loads(run("reproduce", "--json").stdout)
+    assert {"name", "title", "needs", "missing"} == set(listed[0])
+    done = run("predict", fitted / "model.gcmf", "--relation", "ratings", "--all", "-o", tmp_path / "a.csv", "--json")
+    assert json.loads(done.stdout) == {"predictions": 900, "file": str(tmp_path / "a.csv")}
+    for name in ("init", "fit", "predict", "describe", "export", "evaluate", "doctor", "demo", "reproduce"):
+        assert "--json" in run(name, "--help").stdout, name
+
+
+def test_the_live_line_says_what_matters_first():
+    from gcmf.cli.fit_screen import Live  # noqa: PLC0415 - imports what fits need
+
+    class Errors:
+        errors: ClassVar = {"ratings": 0.51234}
+
+    class Info:
+        iteration, elbo, change, n_factors = 3, -1234.56, 0.5, 7
+
+    live = Live(1000, Errors())
+    Info.iteration = 1
+    live(Info())
+    live._first -= 4  # as if two sweeps took four seconds
+    Info.iteration = 3
+    live(Info())
+    [task] = live._bars.tasks
+    said, rest = task.description.split(" left, ")
+    assert said.startswith("sweep 3/1,000, ≤ 0:33:")
+    assert rest == "held-out ratings 0.5123, 7 factors, ELBO -1,234.6 (+0.5)"
+
+
+def test_the_shell_completes_commands():
+    environment = {"COMP_WORDS": "gcmf ev", "COMP_CWORD": "1", "_GCMF_COMPLETE": "complete_bash"}
+    done = CliRunner().invoke(main.app, [], env=environment, prog_name="gcmf")
+    assert done.stdout.split() == ["evaluate"]

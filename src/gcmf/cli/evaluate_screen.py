@@ -46,7 +46,7 @@ def _show(table: pd.DataFrame) -> None:
     for relation, own in table.groupby("relation", sort=False):
         folds, hidden = own[["folds", "hidden"]].iloc[0]
         screen.print(Text(f"{relation}: RMSE of hidden cells, mean of {folds} folds of {hidden:,} cells", "bold"))
-        lines = plain_table("method", "error", "more than gCMF", "its standard error")
+        lines = plain_table("method", "error", "minus gCMF's", "± standard error")
         for row in own.itertuples():
             own_line = row.method == GROUP
             gap = ("", "") if own_line else (f"{row.difference:+.4g}", f"{row.difference_se:.2g}")

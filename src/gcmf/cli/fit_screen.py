@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 import warnings
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rich import progress
+from rich.table import Column
 from rich.text import Text
 
 from gcmf.cli.screen import console, show_json
@@ -27,18 +29,15 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """Iteration, bound and its change, factors alive, held-out error, time left at most."""
+    """Sweep, time left at most, held-out error, factors alive, bound and its change: what matters most comes first."""
 
     def __init__(self, max_iter: int, held_out: HeldOut | None) -> None:
-        self._held_out = held_out
-        self._bars = progress.Progress(
-            progress.MofNCompleteColumn(),
-            progress.TextColumn("{task.description}"),
-            progress.TextColumn("left ≤"),
-            progress.TimeRemainingColumn(compact=True),
-            console=console(stderr=True),
-        )
+        self._held_out, self._max_iter = held_out, max_iter
+        # One column: a narrow terminal cuts off the end of the line, and never the sweep or the time.
+        whole = progress.TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
+        self._bars = progress.Progress(whole, console=console(stderr=True))
         self._task = self._bars.add_task("starting (a first fit compiles)", total=max_iter)
+        self._first: float | None = None
 
     def __enter__(self) -> Live:
         self._bars.start()
@@ -49,12 +48,20 @@ class Live:
 
     def __call__(self, info: StepInfo) -> None:
         """Show a sweep."""
-        change = f" ({info.change:+.2g})" if info.iteration > 1 else ""
-        said = f"ELBO {info.elbo:,.1f}{change}, {info.n_factors} factors"
+        self._first = self._first or time.monotonic()  # the first sweep may compile, and says nothing of the others
+        parts = [f"sweep {info.iteration:,}/{self._max_iter:,}", *self._left(info.iteration)]
         if self._held_out is not None and self._held_out.errors:
             name, error = next(iter(self._held_out.errors.items()))
-            said += f", held-out {name} {error:.4g}"
-        self._bars.update(self._task, completed=info.iteration, description=said)
+            parts.append(f"held-out {name} {error:.4g}")
+        change = f" ({info.change:+.2g})" if info.iteration > 1 else ""
+        parts += [f"{info.n_factors} factors", f"ELBO {info.elbo:,.1f}{change}"]
+        self._bars.update(self._task, completed=info.iteration, description=", ".join(parts))
+
+    def _left(self, done: int) -> list[str]:
+        if self._first is None or done < 2:
+            return []
+        seconds = (time.monotonic() - self._first) / (done - 1) * (self._max_iter - done)
+        return [f"≤ {timedelta(seconds=round(seconds))} left"]
 
 
 def fit_and_show(path: Path, out: Path | None, *, holdout: float | None, chosen: dict[str, Any], as_json: bool) -> None:
