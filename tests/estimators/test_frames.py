@@ -102,6 +102,16 @@ def test_a_pandas_column_gets_a_column_with_its_index():
     assert len(model.predict("seen", "ann", frame["item"])) == len(frame)
 
 
+@pytest.mark.parametrize("kind", [pd.Series, pl.Series])
+def test_unknown_ids_of_a_column_are_named(polars_model, kind):
+    model, _ = polars_model
+    rows = kind(["ann", "zoe", "bob"])
+    if kind is pd.Series:
+        rows.index = [7, 8, 9]
+    with pytest.raises(gcmf.errors.UnknownIdError, match="never seen user 'zoe'"):
+        model.predict("seen", rows, [0, 1, 2])
+
+
 @pytest.fixture
 def polars_model():
     frame = pl.DataFrame(cells(np.array(NAMES), np.arange(M)))

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from gcmf.data.collection import Collection
+from gcmf.data.vocabulary import as_index, show_id
 from gcmf.errors import ConvergenceWarning, OptionError, UnknownIdError, did_you_mean
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_table, give, like, structure_table
@@ -327,12 +328,12 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         vocabulary: Vocabulary = self.fitted_.vocabularies[entity]
         if ids is None:
             return np.arange(len(vocabulary))
-        ids = _listed(ids)
+        ids = as_index(_listed(ids))  # flat: a column with an index of its own has no positions
         index = vocabulary.index(ids)
         if unknown == "error" and (index < 0).any():
             strange = [ids[n] for n in np.flatnonzero(index < 0)[:3]]
             more = int((index < 0).sum()) - len(strange)
-            names = ", ".join(map(repr, strange)) + (f" and {more} more" if more else "")
+            names = ", ".join(map(show_id, strange)) + (f" and {more} more" if more else "")
             msg = (f"The model has never seen {entity} {names}. Give unknown='prior' to predict new ids from the "
                    f"prior, or declare them when building the collection: entities={{{entity!r}: ids}}.")  # fmt: skip
             raise UnknownIdError(msg)
