@@ -1,6 +1,7 @@
 """Every Python block of the README and of docs/ runs as printed, and prints what is shown below it."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,19 @@ def blocks(page):
     ]
 
 
+@pytest.fixture
+def options_of_mudata():
+    """A page may set options of MuData, which are those of the whole process; other tests want the defaults."""
+    yield
+    if "mudata" in sys.modules:
+        sys.modules["mudata"].set_options(pull_on_update=None)
+
+
 # What anndata 0.12 and MuData 0.3 still ask of pandas 3.
 @pytest.mark.filterwarnings(r"ignore:The 'future\.infer_string' option is deprecated")
 @pytest.mark.filterwarnings(r"ignore:The inplace keyword in \w+\.\w+ is deprecated")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.usefixtures("options_of_mudata")
 def test_code_runs_as_printed(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")

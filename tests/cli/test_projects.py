@@ -4,7 +4,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
@@ -126,7 +128,8 @@ def test_describe(fitted):
     assert report["relations"][0]["noise_std"] > 0
     assert report["fit"]["iterations"] == 5
     shown = run("describe", fitted / "model.gcmf").stdout
-    assert "user (30) × film (30)" in shown
+    assert "user (30), film (30)" in shown
+    assert "user × film" in shown
     assert "5 sweeps" in shown
 
 
@@ -251,3 +254,79 @@ def test_every_command_has_help():
         assert name in shown
         assert run(name, "--help").exit_code == 0
     assert "Exit codes" in shown
+
+
+def test_features_are_predicted_in_their_own_units(tmp_path):
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=40)
+    people = pd.DataFrame({"id": range(40), "age": 50 + 10 * z, "height": 170 + 8 * z}).round(3)
+    people.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "gcmf.toml").write_text(
+        '[features.people]\nsource = "people.csv"\nrows = "person"\nrow = "id"\nnumeric = ["age", "height"]\n'
+    )
+    assert run("fit", tmp_path, "--n-factors", 2, "--max-iter", 50).exit_code == 0
+    model = tmp_path / "model.gcmf"
+    run("predict", model, "--all", "-o", tmp_path / "all.parquet")
+    found = pd.read_parquet(tmp_path / "all.parquet").pivot_table(
+        index="person", columns="people_number", values="mean"
+    )
+    assert abs(found["age"] - people["age"]).mean() < 2
+    assert abs(found["height"] - people["height"]).mean() < 2
+    (tmp_path / "cells.csv").write_text("person,people_number\n3,height\n4,age\n")
+    run("predict", model, tmp_path / "cells.csv", "-o", tmp_path / "two.parquet")
+    two = pd.read_parquet(tmp_path / "two.parquet")
+    assert two["mean"].tolist() == pytest.approx([found.loc[3, "height"], found.loc[4, "age"]])
+    _, plain = gcmf.load(model).predict("people_numbers", [3, 4], ["height", "age"], return_std=True)
+    assert two["std"].tolist() == pytest.approx(plain * people[["height", "age"]].std(ddof=0).to_numpy())
+    run("export", model, tmp_path / "tables")
+    units = pd.read_parquet(tmp_path / "tables" / "units_people_numbers.parquet").set_index("column")
+    assert units.loc["age"].tolist() == pytest.approx([people["age"].mean(), people["age"].std(ddof=0)])
+    assert (
+        json.loads(run("describe", model, "--json").stdout)["relations"][0]["units"]["age"] == units.loc["age"].tolist()
+    )
+
+
+@pytest.mark.parametrize("width", [50, 80])
+def test_a_narrow_terminal_loses_nothing(fitted, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setattr("gcmf.cli.screen._WIDTH", width)
+    shown = run("describe", fitted / "model.gcmf").stdout
+    assert max(len(line) for line in shown.splitlines()) <= width
+    assert "…" not in shown
+    assert "bernoulli" in shown
+
+
+def test_every_report_can_be_json(fitted, tmp_path):
+    listed = json.loads(run("reproduce", "--json").stdout)
+    assert {"name", "title", "needs", "missing"} == set(listed[0])
+    done = run("predict", fitted / "model.gcmf", "--relation", "ratings", "--all", "-o", tmp_path / "a.csv", "--json")
+    assert json.loads(done.stdout) == {"predictions": 900, "file": str(tmp_path / "a.csv")}
+    for name in ("init", "fit", "predict", "describe", "export", "evaluate", "doctor", "demo", "reproduce"):
+        assert "--json" in run(name, "--help").stdout, name
+
+
+def test_the_live_line_says_what_matters_first():
+    from gcmf.cli.fit_screen import Live  # noqa: PLC0415 - imports what fits need
+
+    class Errors:
+        errors: ClassVar = {"ratings": 0.51234}
+
+    class Info:
+        iteration, elbo, change, n_factors = 3, -1234.56, 0.5, 7
+
+    live = Live(1000, Errors())
+    Info.iteration = 1
+    live(Info())
+    live._first -= 4  # as if two sweeps took four seconds
+    Info.iteration = 3
+    live(Info())
+    [task] = live._bars.tasks
+    said, rest = task.description.split(" left, ")
+    assert said.startswith("sweep 3/1,000, ≤ 0:33:")
+    assert rest == "held-out ratings 0.5123, 7 factors, ELBO -1,234.6 (+0.5)"
+
+
+def test_the_shell_completes_commands():
+    environment = {"COMP_WORDS": "gcmf ev", "COMP_CWORD": "1", "_GCMF_COMPLETE": "complete_bash"}
+    done = CliRunner().invoke(main.app, [], env=environment, prog_name="gcmf")
+    assert done.stdout.split() == ["evaluate"]

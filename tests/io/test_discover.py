@@ -3,6 +3,7 @@
 import sqlite3
 
 import duckdb
+import numpy as np
 import pytest
 
 import gcmf
@@ -149,3 +150,43 @@ def test_words_of_names():
     assert [singular(word) for word in ("movies", "categories", "users", "series", "class")] == [
         "movie", "category", "user", "series", "class",
     ]  # fmt: skip
+
+
+def write_wide(path, key, ids, names, x):
+    write_csv(path, (key, *names), [(one, *row) for one, row in zip(ids, x.tolist(), strict=True)])
+
+
+def test_wide_tables_share_their_lines_and_find_their_columns(tmp_path):
+    rng = np.random.default_rng(0)
+    patients, genes = [f"p{i}" for i in range(12)], [f"gene{j}" for j in range(9)]
+    write_wide(tmp_path / "expression.csv", "patient", patients, genes, rng.normal(size=(12, 9)))
+    write_wide(tmp_path / "mutations.csv", "patient", patients, list("ABCDEFGH"), rng.integers(0, 2, (12, 8)))
+    write_csv(tmp_path / "drugs.csv", ("drug_id", "dose"), [(f"d{j}", 2.5 * j) for j in range(8)])
+    write_wide(tmp_path / "screen.csv", "patient", patients, [f"d{j}" for j in range(8)], rng.poisson(30, (12, 8)))
+    found = discover(tmp_path, base=tmp_path)
+    assert joins(found) == {
+        "expression": ("patient", "gene", "gaussian", None),
+        "mutations": ("patient", "mutation_column", "bernoulli", None),
+        "screen": ("patient", "drug", "poisson", None),
+    }  # fmt: skip
+    assert sum("was taken for a wide table" in note for note in found.notes) == 3
+    data = read_back(found, tmp_path)
+    assert data.relations["screen"].n_cells == 12 * 8
+    assert data.relations["drugs_numbers"].rows == "drug"
+
+
+def test_matrix_market_files_are_relations_to_be_named(tmp_path):
+    head = "%%MatrixMarket matrix coordinate {} general\n3 2 2\n"
+    (tmp_path / "links.mtx").write_text(head.format("pattern") + "1 1\n3 2\n")
+    (tmp_path / "counts.mtx").write_text(head.format("integer") + "1 1 4\n3 2 9\n")
+    (tmp_path / "levels.mtx").write_text(head.format("real") + "1 1 4.5\n3 2 9\n")
+    found = discover(tmp_path, base=tmp_path)
+    assert joins(found) == {
+        "links": ("links_row", "links_col", "bernoulli", "zero"),
+        "counts": ("counts_row", "counts_col", "poisson", "zero"),
+        "levels": ("levels_row", "levels_col", "gaussian", "missing"),
+    }  # fmt: skip
+    assert len(found.notes) == 3
+    assert [own.n_cells for own in read_back(found, tmp_path).relations.values()] == [6, 2, 6]
+    (tmp_path / "odd.mtx").write_text("no matrix")
+    assert any("odd.mtx was left out" in note for note in discover(tmp_path, base=tmp_path).notes)

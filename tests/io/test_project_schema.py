@@ -80,8 +80,8 @@ def test_what_is_wrong_is_said(project, old, new, said):
 def test_options_are_checked_before_data_is_read(project):
     with pytest.raises(OptionError, match="n_factors"):
         gcmf.read_project(project(RATINGS.replace("ratings.csv", "nowhere.csv") + "[fit]\nn_factors = 0\n"))
-    with pytest.raises(OptionError, match="unknown likelihood 'normal'"):
-        gcmf.read_project(project(RATINGS + 'likelihood = "normal"\n'))
+    [fault] = faults(project(RATINGS + 'likelihood = "gausian"\n'))
+    assert fault.endswith("is not one of gaussian, bernoulli, poisson. Did you mean 'gaussian'?")
 
 
 def test_a_missing_project_says_how_to_get_one(tmp_path):
@@ -93,7 +93,7 @@ def test_ids_of_different_kinds_are_refused(project, tmp_path):
     more = RATINGS.replace("ratings", "genres").replace('rows = "user"', 'rows = "genre"')
     more = more.replace('row = "u"', 'row = "g"').replace('"x"', '"y"')
     [fault] = faults(project(RATINGS + more))
-    assert "text in relation 'ratings' and whole numbers in relation 'genres'" in fault
+    assert "text in ratings.csv, column 'f', and whole numbers in genres.csv, column 'f' (such as 1)" in fault
 
 
 def test_declared_entities_are_there_without_cells(project, tmp_path):

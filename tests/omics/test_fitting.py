@@ -107,6 +107,22 @@ def test_a_backed_anndata_gives_the_same(tmp_path):
     backed.file.close()
 
 
+def test_a_backed_mudata_gives_the_same_and_keeps_the_answer(tmp_path):
+    whole = multi()
+    whole.write(tmp_path / "a.h5mu")
+    fit(whole, 4, random_state=0, tol=1e-4)
+    backed = mudata.read_h5mu(tmp_path / "a.h5mu", backed="r+")
+    assert backed.isbacked
+    fit(backed, 4, random_state=0, tol=1e-4)
+    np.testing.assert_array_equal(backed.obsm["X_gcmf"], whole.obsm["X_gcmf"])
+    np.testing.assert_array_equal(backed["atac"].varm["gcmf"], whole["atac"].varm["gcmf"])
+    assert np.isfinite(backed.obsm["X_gcmf"]).all(), "samples without rna have factors from the other views"
+    backed.write()
+    backed.file.close()
+    again = mudata.read_h5mu(tmp_path / "a.h5mu")
+    np.testing.assert_array_equal(again.obsm["X_gcmf"], whole.obsm["X_gcmf"])
+
+
 def test_what_is_not_used_is_nan():
     data = multi()
     data["rna"].var["chosen"] = [j != 3 for j in range(12)]

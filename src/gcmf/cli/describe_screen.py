@@ -12,20 +12,25 @@ from gcmf.cli.screen import console, plain_table
 def show_model(found: dict[str, Any]) -> None:
     """Show what `gcmf.io.results.describe` returns."""
     screen = console(wide=True)
-    for title, table in (("Relations", _relations(found)), ("Factors", _factors(found))):
+    screen.print(Text("Entity sets", "bold"))
+    screen.print(Text(", ".join(f"{name} ({size:,})" for name, size in found["entities"].items())))
+    for title, table in (("Relations, and the shares explained", _relations(found)), ("Factors", _factors(found))):
+        screen.print()
         screen.print(Text(title, "bold"))
         screen.print(table)
-        screen.print()
     fit = found["fit"]
+    screen.print()
     screen.print(Text(f"{fit['iterations']} sweeps, ELBO {fit['elbo']:,.1f}, {fit['says']}"))
 
 
 def _relations(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
-    table = plain_table("relation", "joins", "kind", "noise", "biases explain", "all explains")
+    table = plain_table("relation", "joins", "kind", "noise", "biases", "all")
+    table.columns[1].justify = table.columns[2].justify = "left"
+    table.columns[2].no_wrap = True
     for one in found["relations"]:
-        joins = " × ".join(f"{name} ({found['entities'][name]:,})" for name in (one["rows"], one["cols"]))
-        noise = "" if one["noise_std"] is None else f"{one['noise_std']:.4g}"
+        noise = "" if one["noise_std"] is None else f"{one['noise_std']:.3g}"
         shares = (f"{one['explained'][name]:.1%}" for name in ("bias", "total"))
+        joins = f"{one['rows']} × {one['cols']}"
         table.add_row(Text(one["name"]), Text(joins), one["likelihood"], noise, *shares)
     return table
 

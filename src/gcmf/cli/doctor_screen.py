@@ -17,7 +17,8 @@ from gcmf.cli.screen import console, plain_table
 from gcmf.engines.select import available_threads
 from gcmf.errors import ConvergenceWarning
 
-_PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors", "duckdb", "pyarrow", "polars")
+_PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors", "narwhals", "duckdb", "pyarrow",
+             "polars", "anndata", "mudata", "h5py")  # fmt: skip
 
 
 def examine() -> dict[str, Any]:
@@ -41,22 +42,29 @@ def examine() -> dict[str, Any]:
 
 
 def self_test() -> dict[str, Any]:
-    """Fit two small matrices that share two factors, and compare the compiled engine with plain NumPy."""
-    rng = np.random.default_rng(0)
-    shared = rng.normal(size=(40, 2))
-    data: dict[tuple[str, ...], Any] = {
-        ("a", key): shared @ rng.normal(size=(2, 30)) + 0.1 * rng.normal(size=(40, 30)) for key in ("b", "c")
-    }
+    """Fit two small matrices that share two factors, and compare the compiled engine with plain NumPy.
+
+    The precision is the default one, whose compiled code is there as soon as anything was fitted.
+    """
     started = time.monotonic()
+    GCMF = gcmf.GCMF  # the first use imports what a fit needs
+    ready = time.monotonic()
+    rng = np.random.default_rng(0)
+    shared = rng.normal(size=(20, 2))
+    data: dict[tuple[str, ...], Any] = {
+        ("a", key): shared @ rng.normal(size=(2, 15)) + 0.1 * rng.normal(size=(20, 15)) for key in ("b", "c")
+    }
     bounds = {}
     for device in ("cpu", "reference"):
-        model = gcmf.GCMF(4, max_iter=10, random_state=0, device=device, dtype="float64", progress=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            bounds[device] = float(model.fit(data).elbo_)
+            model = GCMF(4, max_iter=5, random_state=0, device=device, progress=False).fit(data)
+        bounds[device] = float(model.elbo_)
     gap = abs(bounds["cpu"] - bounds["reference"]) / abs(bounds["reference"])
-    passed = bool(np.isfinite(gap) and gap < 1e-6)
-    return {"passed": passed, "seconds": round(time.monotonic() - started, 2), "difference": gap}
+    passed = bool(np.isfinite(gap) and gap < 1e-4)
+    done = time.monotonic()
+    return {"passed": passed, "seconds": round(done - ready, 2), "import_seconds": round(ready - started, 2),
+            "difference": gap}  # fmt: skip
 
 
 def show(found: dict[str, Any]) -> None:
@@ -72,4 +80,5 @@ def show(found: dict[str, Any]) -> None:
     screen.print(table)
     test = found["self_test"]
     said = "passed" if test["passed"] else "FAILED: the compiled engine disagrees with plain NumPy"
-    screen.print(Text(f"\nself-test {said} ({test['seconds']} s)", "green" if test["passed"] else "bold red"))
+    took = f"in {test['seconds']} s, after {test['import_seconds']} s of imports"
+    screen.print(Text(f"\nself-test {said} {took}", "green" if test["passed"] else "bold red"))

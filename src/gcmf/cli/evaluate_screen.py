@@ -44,8 +44,9 @@ def evaluate_and_show(
 def _show(table: pd.DataFrame) -> None:
     screen = console()
     for relation, own in table.groupby("relation", sort=False):
-        screen.print(Text(f"{relation}: RMSE of hidden cells, mean of {own['folds'].iloc[0]} folds", "bold"))
-        lines = plain_table("method", "error", "more than gCMF", "its standard error")
+        folds, hidden = own[["folds", "hidden"]].iloc[0]
+        screen.print(Text(f"{relation}: RMSE of hidden cells, mean of {folds} folds of {hidden:,} cells", "bold"))
+        lines = plain_table("method", "error", "minus gCMF's", "± standard error")
         for row in own.itertuples():
             own_line = row.method == GROUP
             gap = ("", "") if own_line else (f"{row.difference:+.4g}", f"{row.difference_se:.2g}")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import time
 import warnings
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rich import progress
+from rich.table import Column
 from rich.text import Text
 
 from gcmf.cli.screen import console, show_json
 from gcmf.errors import ConvergenceWarning
 from gcmf.estimators.gcmf import GCMF
-from gcmf.io.holdout import HeldOut, score
+from gcmf.estimators.tables import structure_table
+from gcmf.io.holdout import HeldOut, hide, score
 from gcmf.io.project import read_project
 from gcmf.storage import check
 
@@ -26,18 +29,15 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """Iteration, bound and its change, factors alive, held-out error, time left at most."""
+    """Sweep, time left at most, held-out error, factors alive, bound and its change: what matters most comes first."""
 
     def __init__(self, max_iter: int, held_out: HeldOut | None) -> None:
-        self._held_out = held_out
-        self._bars = progress.Progress(
-            progress.MofNCompleteColumn(),
-            progress.TextColumn("{task.description}"),
-            progress.TextColumn("left ≤"),
-            progress.TimeRemainingColumn(compact=True),
-            console=console(stderr=True),
-        )
+        self._held_out, self._max_iter = held_out, max_iter
+        # One column: a narrow terminal cuts off the end of the line, and never the sweep or the time.
+        whole = progress.TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
+        self._bars = progress.Progress(whole, console=console(stderr=True))
         self._task = self._bars.add_task("starting (a first fit compiles)", total=max_iter)
+        self._first: float | None = None
 
     def __enter__(self) -> Live:
         self._bars.start()
@@ -48,11 +48,20 @@ class Live:
 
     def __call__(self, info: StepInfo) -> None:
         """Show a sweep."""
-        said = f"ELBO {info.elbo:,.1f} ({info.change:+.2g}), {info.n_factors} factors"
+        self._first = self._first or time.monotonic()  # the first sweep may compile, and says nothing of the others
+        parts = [f"sweep {info.iteration:,}/{self._max_iter:,}", *self._left(info.iteration)]
         if self._held_out is not None and self._held_out.errors:
             name, error = next(iter(self._held_out.errors.items()))
-            said += f", held-out {name} {error:.4g}"
-        self._bars.update(self._task, completed=info.iteration, description=said)
+            parts.append(f"held-out {name} {error:.4g}")
+        change = f" ({info.change:+.2g})" if info.iteration > 1 else ""
+        parts += [f"{info.n_factors} factors", f"ELBO {info.elbo:,.1f}{change}"]
+        self._bars.update(self._task, completed=info.iteration, description=", ".join(parts))
+
+    def _left(self, done: int) -> list[str]:
+        if self._first is None or done < 2:
+            return []
+        seconds = (time.monotonic() - self._first) / (done - 1) * (self._max_iter - done)
+        return [f"≤ {timedelta(seconds=round(seconds))} left"]
 
 
 def fit_and_show(path: Path, out: Path | None, *, holdout: float | None, chosen: dict[str, Any], as_json: bool) -> None:
@@ -66,8 +75,9 @@ def fit_and_show(path: Path, out: Path | None, *, holdout: float | None, chosen:
     check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
     screen.print(Text(repr(data)))
     options = {"random_state": 0, **project.options, **chosen}
-    train, test = _split(data, holdout, seed=options["random_state"]) if holdout else (data, None)
+    train, test = hide(data, holdout, seed=options["random_state"]) if holdout else (data, None)
     model = _fit(GCMF(**{**options, "progress": False}), train, test)
+    model._units = {name: dict(own) for name, own in project.units.items()}
     model.save(target)
     report = {
         "model": str(target), "status": model.status_.name.lower(), "says": str(model.status_),
@@ -81,12 +91,6 @@ def fit_and_show(path: Path, out: Path | None, *, holdout: float | None, chosen:
         _show(report, model)
 
 
-def _split(data: Collection, share: float, *, seed: int) -> tuple[Collection, Collection]:
-    """Hide cells of every relation that has enough of them."""
-    names = [name for name, own in data.relations.items() if 0 < round(share * own.n_cells) < own.n_cells]
-    return data.split(share, relations=names, random_state=seed)
-
-
 def _fit(model: GCMF, train: Collection, test: Collection | None) -> GCMF:
     held_out = HeldOut(model, train, test) if test is not None else None
     with Live(model.max_iter, held_out) as live, warnings.catch_warnings():
@@ -98,7 +102,7 @@ def _fit(model: GCMF, train: Collection, test: Collection | None) -> GCMF:
 
 def _show(report: dict[str, Any], model: GCMF) -> None:
     screen = console(wide=True)
-    roles = model.structure()["role"].value_counts()
+    roles = structure_table(model.fitted_)["role"].value_counts()
     kinds = ", ".join(f"{count} {role}" for role, count in roles.items()) or "none"
     screen.print(Text(f"{report['iterations']} sweeps in {report['seconds']:.1f} s, {report['says']}"))
     screen.print(Text(f"{report['factors']} active factors: {kinds}"))

@@ -29,7 +29,7 @@ def predict(
     row: Annotated[str | None, typer.Option(help="The column of row ids.")] = None,
     col: Annotated[str | None, typer.Option(help="The column of column ids.")] = None,
     unknown: Annotated[Unknown, typer.Option(help="Refuse ids never seen, or use the prior.")] = Unknown.error,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines on the screen.")] = False,  # noqa: FBT002
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines; with --out, a report.")] = False,  # noqa: FBT002
 ) -> None:
     """Predict cells by id: mean and standard deviation of what would be observed."""
     from gcmf.cli.predict_screen import predict_and_show  # noqa: PLC0415 - help must not wait for it

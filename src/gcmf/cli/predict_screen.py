@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gcmf.cli.screen import console
+from gcmf.cli.screen import console, show_json
 from gcmf.io.predictions import find_relation, predict_all, predict_table
 from gcmf.io.results import write_parts
 from gcmf.io.schema import Source
@@ -39,6 +39,9 @@ def predict_and_show(
         parts = predict_table(model, chosen, table, columns=columns, unknown=unknown)
     if out is not None:
         rows = write_parts(parts, out)
+        if as_json:
+            show_json({"predictions": rows, "file": str(out)})
+            return
         console(stderr=True).print(f"{rows:,} predictions written: {out}", markup=False, soft_wrap=True)
         return
     for number, part in enumerate(parts):

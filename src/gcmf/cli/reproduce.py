@@ -15,6 +15,7 @@ def reproduce(
     ] = True,
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and results.md.")] = Path("results"),
     seed: Annotated[int, typer.Option(help="Decides what is drawn, what is hidden and where fits start.", min=0)] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002 - as Typer wants it
 ) -> None:
     """Run the experiments of the paper, and set its claims beside what comes out."""
     from gcmf.cli.reproduce_screen import run_and_show, show_list  # noqa: PLC0415 - help must not wait for them
@@ -22,7 +23,7 @@ def reproduce(
     from gcmf.experiments.registry import experiments, find  # noqa: PLC0415
 
     if name is None:
-        show_list(experiments())
+        show_list(experiments(), as_json=as_json)
         return
     chosen = experiments() if name == "all" else (find(name),)
-    run_and_show(chosen, Size.QUICK if quick else Size.FULL, out=out, seed=seed)
+    run_and_show(chosen, Size.QUICK if quick else Size.FULL, out=out, seed=seed, as_json=as_json)

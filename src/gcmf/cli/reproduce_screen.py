@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from rich import box, progress
 from rich.table import Table
 from rich.text import Text
 
-from gcmf.cli.screen import console
+from gcmf.cli.screen import console, show_json
 from gcmf.errors import DataError
 from gcmf.experiments.base import Progress
 from gcmf.experiments.demo_figure import make_folder
@@ -59,8 +60,12 @@ class Bar(Progress):
             self._bars.update(self._task, advance=1, description=text)
 
 
-def show_list(known: Sequence[Experiment]) -> None:
+def show_list(known: Sequence[Experiment], *, as_json: bool = False) -> None:
     """Show the name and title of every experiment, and which data it lacks."""
+    if as_json:
+        show_json([{"name": one.name, "title": one.title, "needs": one.needs, "missing": missing_data(one)}
+                   for one in known])  # fmt: skip
+        return
     table = _table("experiment", "what it shows", "data")
     for one in known:
         lacking = missing_data(one)
@@ -72,9 +77,10 @@ def show_list(known: Sequence[Experiment]) -> None:
     screen.print(Text("\nRun one with `gcmf reproduce NAME`, or every one with `gcmf reproduce all`.", "bright_black"))
 
 
-def run_and_show(chosen: Sequence[Experiment], size: Size, *, out: Path, seed: int) -> None:
+def run_and_show(chosen: Sequence[Experiment], size: Size, *, out: Path, seed: int, as_json: bool = False) -> None:
     """Run experiments one after the other, write each as soon as it is done, and show its claims."""
     make_folder(out)
+    reports = []
     for one in chosen:
         lacking = missing_data(one)
         if lacking:
@@ -83,8 +89,13 @@ def run_and_show(chosen: Sequence[Experiment], size: Size, *, out: Path, seed: i
         with Bar(one.name) as bar:
             outcome = run_one(one, size, progress=bar, seed=seed)
         write(one, outcome, out, command=f"gcmf reproduce {one.name} --{size.value} --seed {seed}")
-        _show(one, outcome)
+        reports.append({"name": one.name, "seconds": outcome.seconds, "claims": [asdict(c) for c in outcome.claims]})
+        if not as_json:
+            _show(one, outcome)
     results = write_results(out, experiments())
+    if as_json:
+        show_json({"experiments": reports, "results": str(results)})
+        return
     said = Text.assemble("Written: ", (str(results), "bold"), ", with a table and a figure of each.")
     console().print(said, soft_wrap=True)
 
@@ -97,7 +108,7 @@ def _skip(experiment: Experiment, lacking: list[str], *, alone: bool) -> None:
     )
     if alone:
         raise DataError(said)
-    console().print(Text.assemble(("Skipped: ", "bold yellow"), said, "\n"))
+    console(stderr=True).print(Text.assemble(("Skipped: ", "bold yellow"), said, "\n"))
 
 
 def _show(experiment: Experiment, outcome: Outcome) -> None:

@@ -54,5 +54,6 @@ def plain_table(*columns: str) -> Table:
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(column, justify="left" if number == 0 else "right")
+        # A narrow terminal shows names in several lines rather than in part, and numbers always whole.
+        table.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
     return table

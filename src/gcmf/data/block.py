@@ -47,6 +47,8 @@ class Block:
         Whether every cell that is not listed is an observed zero.
     faults : tuple of str
         What was found wrong with the ids while reading.
+    frame : {"pandas", "polars"} or None
+        The kind of frame that it was read from, if any.
     """
 
     row_ids: Vocabulary
@@ -56,6 +58,7 @@ class Block:
     x: npt.NDArray[Any]
     filled: bool = False
     faults: tuple[str, ...] = ()
+    frame: str | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

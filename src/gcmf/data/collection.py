@@ -124,6 +124,8 @@ class Collection:
     schema: Schema
     entities: Mapping[str, EntitySet]
     relations: Mapping[str, BoundRelation]
+    frame: str
+    """The kind of frame that was brought, and that answers are given in: "polars" if all were, else "pandas"."""
 
     def __init__(self, relations: Iterable[Relation], entities: Mapping[str, object] | None = None) -> None:
         given = _check_relations(relations)
@@ -134,6 +136,8 @@ class Collection:
             raise DataError(faults)
         sets = {name: EntitySet(name, ids) for name, ids in align(axes(given), declared).items()}
         self._assign(sets, _bind_all(given, sets))
+        brought = {relation.block.frame for relation in given} - {None}
+        self.frame = "polars" if brought == {"polars"} else "pandas"
 
     @classmethod
     def from_mapping(cls, matrices: Mapping[Any, object]) -> Collection:
@@ -206,6 +210,16 @@ class Collection:
             if own.name in cells
         ]
         part._assign(dict(self.entities), kept)
+        part.frame = self.frame
+        return part
+
+    def select(self, relations: Iterable[str]) -> Collection:
+        """Return the collection of these relations alone, over all ids of the entity sets that they join."""
+        kept = [self.relations[name] for name in relations]
+        part = object.__new__(Collection)
+        joined = {entity for own in kept for entity in (own.rows, own.cols)}
+        part._assign({name: own for name, own in self.entities.items() if name in joined}, kept)
+        part.frame = self.frame
         return part
 
     def __repr__(self) -> str:

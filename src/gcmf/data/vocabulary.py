@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gcmf.data.id_kind import Ids, is_foreign_column, kind_of, plain_values, united
 from gcmf.errors import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-
-Ids = Any
-"""Ids of any source: a list, an array, a column, an index."""
+    from gcmf.data.id_kind import IdKind
 
 
 class Vocabulary:
@@ -34,12 +33,15 @@ class Vocabulary:
         labels the tables that a fit returns, and looks up millions of ids at a time.
     positional : bool
         Whether the ids are just the positions of a bare array, and not names that somebody chose.
+    kind : IdKind or None
+        What they were beyond their values: categories, levels, a polars type. Answers carry them so.
     """
 
-    __slots__ = ("ids", "positional")
+    __slots__ = ("ids", "kind", "positional")
 
     ids: pd.Index[Any]
     positional: bool
+    kind: IdKind | None
 
     def __init__(self, ids: Ids) -> None:
         index = as_index(ids)
@@ -48,12 +50,13 @@ class Vocabulary:
             raise DataError(faults)
         self.ids = index
         self.positional = False
+        self.kind = ids.kind if isinstance(ids, Vocabulary) else kind_of(ids)
 
     @classmethod
     def positions(cls, size: int) -> Vocabulary:
         """Return the vocabulary of a bare array: the positions 0..size-1."""
         vocabulary = cls.__new__(cls)  # a range needs no look for nulls and repeats
-        vocabulary.ids, vocabulary.positional = pd.RangeIndex(size), True
+        vocabulary.ids, vocabulary.positional, vocabulary.kind = pd.RangeIndex(size), True, None
         return vocabulary
 
     def index(self, ids: Ids) -> npt.NDArray[np.int64]:
@@ -62,8 +65,15 @@ class Vocabulary:
 
     def union(self, other: Vocabulary) -> Vocabulary:
         """Return these ids followed by those of `other` that are new, each in its order."""
-        new = other.ids[self.index(other.ids) < 0]
-        return Vocabulary(self.ids.append(new)) if len(new) else self
+        new, kind = other.ids[self.index(other.ids) < 0], united(self.kind, other.kind)
+        if not len(new) and kind == self.kind:
+            return self
+        return Vocabulary(self.ids.append(new)).of_kind(kind)
+
+    def of_kind(self, kind: IdKind | None) -> Vocabulary:
+        """Say what the ids were before they became plain values; return the same vocabulary."""
+        self.kind = kind
+        return self
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -87,8 +97,9 @@ def as_index(ids: Ids) -> pd.Index[Any]:
         return ids.to_flat_index()
     if isinstance(ids, pd.Series):
         ids = ids.array
+    elif is_foreign_column(ids):
+        ids = plain_values(ids)
     elif not isinstance(ids, pd.Index | np.ndarray | pd.api.extensions.ExtensionArray):
-        # Polars and Arrow columns know how to become arrays; everything else is iterated over.
         ids = np.asarray(ids) if hasattr(ids, "__array__") else list(ids)
     return _plain(pd.Index(ids, tupleize_cols=False))
 
@@ -111,15 +122,17 @@ def encode(ids: Ids, *, what: str = "the ids") -> tuple[npt.NDArray[np.int32], V
 
 
 def _encode(ids: Ids) -> tuple[npt.NDArray[np.int32], Vocabulary]:
+    kind = kind_of(ids)
     if isinstance(getattr(ids, "dtype", None), pd.CategoricalDtype):
         # Counting over the small codes spares a hash of every repeated string.
         categorical = pd.Categorical(ids)
         codes, used = pd.factorize(np.where(categorical.codes < 0, np.nan, categorical.codes))
         distinct = as_index(categorical.categories)[np.asarray(used, dtype=np.int64)]
-        return codes.astype(np.int32), Vocabulary(distinct)
+        return codes.astype(np.int32), Vocabulary(distinct).of_kind(kind)
+    ids = plain_values(ids) if is_foreign_column(ids) else ids
     # Objects are made an index only once they are distinct: pandas looks at each string to find its type.
     codes, uniques = pd.factorize(ids if isinstance(ids, np.ndarray) else as_index(ids))
-    return codes.astype(np.int32), Vocabulary(as_index(uniques))
+    return codes.astype(np.int32), Vocabulary(as_index(uniques)).of_kind(kind)
 
 
 def id_faults(index: pd.Index[Any], what: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -11,8 +12,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from gcmf.data.collection import Collection
+from gcmf.data.vocabulary import as_index, show_id
 from gcmf.errors import ConvergenceWarning, OptionError, UnknownIdError, did_you_mean
 from gcmf.estimators.progress import watch
+from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_table, give, like, structure_table
 from gcmf.fit import Status, fit
 from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.predict import predict_grid, predict_pairs, score_cells
@@ -78,6 +81,12 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         How the fit went; `status_` says in words what to do if it did not converge.
     """
 
+    _frame = "pandas"
+    """The kind of frame that answers are given in."""
+    _units: Mapping[str, Mapping[str, Sequence[float]]] = MappingProxyType({})
+    """Mean and deviation of columns that a project file standardized, by relation; predictions here know nothing of
+    them, those of the command line are turned back."""
+
     def __init__(  # noqa: PLR0913 - one name for each thing that users differ in
         self,
         n_factors: int = 20,
@@ -133,6 +142,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _fit(self, data: Collection | Mapping[tuple[str, ...], Any], options: FitOptions) -> GCMF:
         if not isinstance(data, Collection):
             data = Collection.from_mapping(data)
+        self._frame = data.frame
         rng = np.random.default_rng(self.random_state)
         with watch(self, data, options) as callbacks:
             result = fit(data, options, rng, callbacks)
@@ -167,48 +177,42 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     # --- read --------------------------------------------------------------------------------------------------
 
-    def factors(self, entity: str, *, std: bool = False) -> pd.DataFrame:
-        """Posterior means (or with `std=True` standard deviations) of the factors of one entity set, ids × factors."""
-        f = self.fitted_
-        e = self._entity(entity)
-        values = np.sqrt(f.var[e]) if std else f.mean[e]
-        return pd.DataFrame(values.copy(), index=f.vocabularies[entity].ids, columns=f.factor_names)
+    def factors(self, entity: str, *, std: bool = False) -> Frame:
+        """Posterior means (or with `std=True` standard deviations) of the factors of one entity set, ids × factors.
 
-    def biases(self, relation: str, side: Literal["rows", "cols"], *, std: bool = False) -> pd.Series:
+        This and every other table is of polars if the collection was made of polars frames, with the ids as first
+        column, and else of pandas, with the ids as index.
+        """
+        self._entity(entity)
+        ids = self.fitted_.vocabularies[entity]
+        return give(factor_table(self.fitted_, entity, std=std), self._frame, name=entity, ids=ids)
+
+    def biases(self, relation: str, side: Literal["rows", "cols"], *, std: bool = False) -> Frame:
         """Means (or deviations) of one side's biases, in the scale of the predictor (Gaussian: of the data)."""
-        f, m = self.fitted_, self._relation(relation)
-        layer = 2 * m + _one_of("side", side, ("rows", "cols"))
-        values = np.sqrt(f.bias_var[layer]) if std else f.bias_mean[layer]
-        entity = f.schema.relations[m].rows if side == "rows" else f.schema.relations[m].cols
-        return pd.Series(values * f.scale[m], index=f.vocabularies[entity].ids, name=relation)
+        f, m, at = self.fitted_, self._relation(relation), _one_of("side", side, ("rows", "cols"))
+        column = bias_table(f, m, at, std=std)
+        if self._frame == "pandas":
+            return column
+        entity = getattr(f.schema.relations[m], side)
+        return give(column.to_frame(), self._frame, name=entity, ids=f.vocabularies[entity])
 
-    def structure(self) -> pd.DataFrame:
+    def structure(self) -> Frame:
         """A row per active factor: its activity in every entity set, its role, and the relations it reaches.
 
         Activity is the share of the factor's second moment in the set that the data determine, in [0, 1], and
         exactly 0 where the factor is switched off. Role: "shared" by all relations, "private" to one, or
         "partial".
         """
-        f = self.fitted_
-        table = pd.DataFrame(f.activity.T, index=f.factor_names, columns=list(f.schema.entities))
-        role, reached = roles(f.ends, f.on)
-        names = [r.name for r in f.schema.relations]
-        table["role"] = role
-        table["relations"] = [tuple(names[m] for m in found) for found in reached]
-        return table
+        return give(structure_table(self.fitted_), self._frame, name="factor")
 
-    def variance_explained(self) -> pd.DataFrame:
+    def variance_explained(self) -> Frame:
         """Relation × factor: the share of each relation's variance (0/1 and counts: deviance) that each explains.
 
         "bias" is what the biases explain alone, a factor's column what it adds to them by itself, "total" the
         whole model; factors that overlap make the columns sum to more or less than the total. Measured on the
         training cells (on an even sample of a million of them where there are more).
         """
-        f = self.fitted_
-        names = [r.name for r in f.schema.relations]
-        table = pd.DataFrame(f.explained.factors, index=names, columns=f.factor_names)
-        table["bias"], table["total"] = f.explained.bias, f.explained.total
-        return table
+        return give(explained_table(self.fitted_), self._frame, name="relation")
 
     def predict(  # noqa: PLR0913 - the contract
         self,
@@ -219,27 +223,36 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         grid: bool = False,
         return_std: bool = False,
         unknown: Unknown = "error",
-    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ) -> Any:  # noqa: ANN401 - an array or a column, or two of them
         """Predict cells of a relation by id: mean (and with `return_std` the predictive standard deviation).
 
         `rows` and `cols` are paired, one prediction each (a single id is paired with all of the other side);
         with `grid=True`, or where one of them is None (all ids), every row is combined with every column.
-        An id that the model has never heard of is an error, or with `unknown="prior"` predicted from the prior.
+        Predictions of paired ids that are columns (pandas or polars Series) are a column of that kind, all others
+        are arrays. An id that the model has never heard of is an error, or with `unknown="prior"` predicted from
+        the prior.
         """
         _one_of("unknown", unknown, ("error", "prior"))
         f, m = self.fitted_, self._relation(relation)
         ends = f.schema.relations[m]
         i, j = self._index(ends.rows, rows, unknown), self._index(ends.cols, cols, unknown)
         whole = grid or rows is None or cols is None
-        answer = predict_grid(f, m, i, j) if whole else predict_pairs(f, m, *_pair(i, j))
-        return tuple(answer) if return_std else answer.mean  # type: ignore[return-value]
+        answer = tuple(predict_grid(f, m, i, j) if whole else predict_pairs(f, m, *_pair(i, j)))
+        if not whole:
+            names = (relation, f"{relation}_std")
+            answer = tuple(like(part, rows, cols, name=name) for part, name in zip(answer, names, strict=True))
+        return answer if return_std else answer[0]
 
-    def score(self, data: Collection, y: None = None, *, unknown: Unknown = "error") -> pd.DataFrame:
+    def score(self, data: Collection, y: None = None, *, unknown: Unknown = "error") -> Frame:
         """Compare predictions with the cells of a collection, per relation: rmse, mae, log_likelihood, n, auc.
 
         `log_likelihood` is the mean log predictive density (probability) per cell; `auc` is for 0/1 relations.
         """
         del y
+        return give(self._score_table(data, unknown=unknown), self._frame, name="relation")
+
+    def _score_table(self, data: Collection, *, unknown: Unknown = "error") -> pd.DataFrame:
+        """`score`, always in pandas."""
         _one_of("unknown", unknown, ("error", "prior"))
         rows = {}
         for name, bound in data.relations.items():
@@ -259,6 +272,14 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             yield i[part.i], j[part.j], part.x.astype(np.float64)
 
     # --- store -------------------------------------------------------------------------------------------------
+
+    def _extras(self) -> dict[str, Any]:
+        said = {"frame": self._frame} if self._frame != "pandas" else {}
+        return {**said, "units": self._units} if self._units else said
+
+    def _restore(self, extras: Mapping[str, Any]) -> None:
+        self._frame = str(extras.get("frame", "pandas"))
+        self._units = extras.get("units", {})
 
     def to_dict(self) -> dict[str, Any]:
         """The whole model as plain numbers, strings, lists and NumPy arrays."""
@@ -307,12 +328,12 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         vocabulary: Vocabulary = self.fitted_.vocabularies[entity]
         if ids is None:
             return np.arange(len(vocabulary))
-        ids = _listed(ids)
+        ids = as_index(_listed(ids))  # flat: a column with an index of its own has no positions
         index = vocabulary.index(ids)
         if unknown == "error" and (index < 0).any():
             strange = [ids[n] for n in np.flatnonzero(index < 0)[:3]]
             more = int((index < 0).sum()) - len(strange)
-            names = ", ".join(map(repr, strange)) + (f" and {more} more" if more else "")
+            names = ", ".join(map(show_id, strange)) + (f" and {more} more" if more else "")
             msg = (f"The model has never seen {entity} {names}. Give unknown='prior' to predict new ids from the "
                    f"prior, or declare them when building the collection: entities={{{entity!r}: ids}}.")  # fmt: skip
             raise UnknownIdError(msg)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from gcmf.errors import DataError
 from gcmf.io.guess import Links, link
+from gcmf.io.layouts import matrix_relations, wide_relation
 from gcmf.io.look import look_at
 from gcmf.io.schema import EntitySpec, FeatureSpec, RelationSpec
-from gcmf.io.tables import quote
+from gcmf.io.sql import quote
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,11 +78,18 @@ def discover(source: Path, *, base: Path) -> Found:
         When there is no table, or none that relates anything.
     """
     looks, skipped = look_at(source, base=base)
-    if not looks:
+    matrices, unread = matrix_relations(source, base=base)
+    skipped += unread
+    if not looks and not matrices:
         msg = f"{source} holds no table that can be read." + "".join(f" {note}" for note in skipped)
         raise DataError(msg)
     links = link(looks)
     found = Found(notes=[*skipped, *links.notes])
+    wide = [look for look in looks if look.is_wide]
+    for spec, reasons, notes in [*(wide_relation(look, looks, links) for look in wide), *matrices]:
+        found.relate(spec, reasons)
+        found.notes += notes
+    looks = [look for look in looks if look not in wide]
     for look in (one for one in looks if one.key is None and len(links.of(one)) == 2):
         _pair(found, look, links)
     for look in (one for one in looks if one.key is None and len(links.of(one)) > 2):

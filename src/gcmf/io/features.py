@@ -12,7 +12,8 @@ from gcmf.data.relation import Relation
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
 from gcmf.io.sources import Codes, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
-from gcmf.io.tables import as_number, open_table, quote
+from gcmf.io.sql import as_number, quote
+from gcmf.io.tables import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +26,12 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
+Units = dict[str, dict[str, tuple[float, float]]]
+"""Mean and deviation by which the columns of a relation were standardized."""
 
-def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
-    """Return the relations of a feature table: `NAME_numbers` (Gaussian) and `NAME_traits` (Bernoulli).
+
+def read_features(spec: FeatureSpec, folder: Path) -> tuple[list[Relation], Units]:
+    """Return the relations of a feature table, `NAME_numbers` (Gaussian) and `NAME_traits` (Bernoulli), and the units.
 
     A number is standardized, (x − mean)/deviation of its column. A category becomes a 0/1 column for each of its
     values, named "city=Rome"; booleans stay as they are. Empty is missing. The two relations have column sets of
@@ -47,14 +51,17 @@ def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
     if faults:
         raise DataError(faults)
     made = []
+    units: Units = {}
     if spec.numeric:
-        x = np.column_stack([_standardized(columns[name]) for name in spec.numeric])
+        own = {name: (float(np.nanmean(columns[name])), float(np.nanstd(columns[name]))) for name in spec.numeric}
+        x = np.column_stack([(columns[name] - mean) / deviation for name, (mean, deviation) in own.items()])
+        units = {f"{spec.name}_numbers": own}
         block = dense_block(x, ~np.isnan(x), row_ids=ids[1], col_ids=Vocabulary(list(spec.numeric)))
         made.append(Relation(f"{spec.name}_numbers", spec.rows, f"{spec.name}_number", block, "gaussian"))
     if spec.booleans or spec.categories:
         block = _one_hot(spec, columns, ids[1])
         made.append(Relation(f"{spec.name}_traits", spec.rows, f"{spec.name}_trait", block, "bernoulli"))
-    return made
+    return made, units
 
 
 def _read(
@@ -114,10 +121,6 @@ def _column_faults(table: Table, name: str, x: Floats, *, number: bool) -> Itera
     elif not len(seen) or seen.min() == seen.max():
         what = "has no number" if not len(seen) else f"holds only {seen[0]:g}"
         yield f"{table.label}, column {name!r} {what}, which says nothing; leave it out of numeric."
-
-
-def _standardized(x: Floats) -> Floats:
-    return np.asarray((x - np.nanmean(x)) / np.nanstd(x))
 
 
 def _one_hot(spec: FeatureSpec, columns: dict[str, Any], ids: Vocabulary) -> Block:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
     from gcmf.io.look import Column, Look
 
+_GENERIC = {"name", "title", "code", "label", "key", "index", "number"}
+"""Names of keys that do not say what they are keys of."""
 _SAME = 0.9
 """Two columns of which this share of all values is common hold the same things."""
 _PART = 0.99
@@ -53,9 +56,13 @@ def link(looks: list[Look]) -> Links:
 def _keys(looks: list[Look], links: Links) -> dict[str, str]:
     """Name the entity set of every table with a key; return the names by which each may be referred to."""
     owners: dict[str, str] = {}
+    keys = Counter(look.key for look in looks)
     for look in looks:
         if look.key is not None:
-            entity = stem_of(look.columns[look.key], look) if look.columns[look.key].is_id else look.stem
+            # A key that several tables have in common, such as patient, says more than the name of either table.
+            says = (keys[look.key] > 1 or look.is_wide) and look.key.lower() not in _GENERIC
+            named = look.columns[look.key].is_id or says
+            entity = stem_of(look.columns[look.key], look) if named else look.stem
             links.add(look, look.key, entity, f"it tells the lines of {look.name} apart")
             owners[entity] = entity
     for look in looks:
@@ -170,7 +177,7 @@ def overlap(one: Look, column: str, other: Look, other_column: str) -> tuple[flo
 
 def _open(looks: list[Look], links: Links) -> Iterable[tuple[Look, Column]]:
     """Yield the columns that could hold ids and are not linked yet."""
-    for look in looks:
+    for look in (one for one in looks if not one.is_wide):
         for column in look.columns.values():
             if (look.name, column.name) not in links.entities and column.kind in ("integer", "text"):
                 yield look, column

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from gcmf.errors import DataError
 from gcmf.io.schema import Source
-from gcmf.io.tables import INTEGERS, NUMBERS, connect, duck_errors, guess_format, literal, open_table, quote
+from gcmf.io.sql import INTEGERS, NUMBERS, literal, quote
+from gcmf.io.tables import connect, duck_errors, guess_format, open_table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +19,12 @@ if TYPE_CHECKING:
     from gcmf.io.tables import Table
 
 _TEXT_BYTES = 4096
+_WIDE = 8
+"""From so many columns of numbers on, and nothing else, they are taken for entities of one set."""
 _PREFIXES = {"u", "t", "tbl", "dim", "fact", "ml"}
-_ENDINGS = (".csv", ".tsv", ".dat", ".txt", ".parquet", ".arrow", ".jsonl", ".ndjson", ".feather")
+_ENDINGS = (".csv", ".tsv", ".dat", ".txt", ".parquet", ".arrow", ".jsonl", ".ndjson", ".feather", ".mtx")
+_OTHER = (".toml", ".md", ".gcmf", ".pdf", ".py", ".zip")
+"""Endings of files that hold no table."""
 _ID_WORDS = {"id", "ids", "key", "pk", "fk", "uuid"}
 _TIME = re.compile(r"(^|_)(time|timestamp|date|datetime|day|month|created|updated|at|on|ts)(_|$)")
 _CODE = re.compile(r"(^|_)(zip|zipcode|postcode|postal|phone|ssn|isbn|url|uri|link|email)(_|$)")
@@ -86,6 +91,14 @@ class Look:
         words = name_words(self.name)
         return singular("_".join(words[1:] if len(words) > 1 and words[0] in _PREFIXES else words))
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has a key, and beside it many columns that are all numbers: entities of one set, perhaps."""
+        rest = [one for one in self.columns.values() if one.name != self.key]
+        numbers = [one for one in rest if one.kind in ("integer", "number", "boolean")]
+        plain = [one for one in numbers if not one.is_id and not one.is_time]
+        return self.key is not None and len(rest) >= _WIDE and len(plain) == len(rest)
+
     def distinct(self, column: str) -> str:
         """The different values of a column in SQL, as text."""
         c = quote(column)
@@ -97,27 +110,29 @@ def look_at(source: Path, *, base: Path) -> tuple[list[Look], list[str]]:
 
     Paths are noted relative to `base`.
     """
-    if not source.exists():
-        msg = f"There is no file or folder {source}."
-        raise DataError(msg)
-    files = sorted(one for one in source.iterdir() if one.is_file()) if source.is_dir() else [source]
     looks: list[Look] = []
     notes: list[str] = []
-    for file in files:
-        if file.name.upper().startswith((".", "README", "LICENSE")) or file.suffix.lower() in (
-            ".toml",
-            ".md",
-            ".gcmf",
-            ".pdf",
-            ".py",
-            ".zip",
-        ):
-            continue
+    for file in files_of(source):
         try:
             looks += _look_at_file(file, base)
         except DataError as error:
             notes.append(f"{file.name} was left out: {error}")
     return looks, notes
+
+
+def files_of(source: Path) -> list[Path]:
+    """Return the files of a folder that may hold data, or the one file."""
+    if not source.exists():
+        msg = f"There is no file or folder {source}."
+        raise DataError(msg)
+    files = sorted(one for one in source.iterdir() if one.is_file()) if source.is_dir() else [source]
+    return [one for one in files if not one.name.upper().startswith((".", "README", "LICENSE"))
+            and one.suffix.lower() not in _OTHER]  # fmt: skip
+
+
+def table_name(file: Path) -> str:
+    """Return what to call a file; u.user is a table of users: an ending that is no format is part of the name."""
+    return "_".join(name_words(file.stem if file.suffix.lower() in _ENDINGS else file.name))
 
 
 def name_words(name: str) -> tuple[str, ...]:
@@ -149,11 +164,10 @@ def singular(word: str) -> str:
 
 
 def _look_at_file(file: Path, base: Path) -> list[Look]:
-    path = _relative(file, base)
+    path = relative(file, base)
     kind = guess_format(file)
     if kind == "mtx":
-        msg = 'a Matrix Market file has no ids; add a relation with layout = "matrix" by hand'
-        raise DataError(msg)
+        return []
     if kind == "sqlite":
         return _look_at_sqlite(file, path)
     if kind == "duckdb":
@@ -162,16 +176,15 @@ def _look_at_file(file: Path, base: Path) -> list[Look]:
         if kind == "csv" and b"\x00" in opened.read(_TEXT_BYTES):
             msg = "it is no text, and of no known kind"
             raise DataError(msg)
-    # u.user is a table of users: an ending that is no format is part of the name.
-    name = "_".join(name_words(file.stem if file.suffix.lower() in _ENDINGS else file.name))
-    look = _summarize(name, Source(source=path), base, key=None, foreign={})
+    look = _summarize(table_name(file), Source(source=path), base, key=None, foreign={})
     if len(look.columns) < 2:
         msg = "it has one column only"
         raise DataError(msg)
     return [look]
 
 
-def _relative(file: Path, base: Path) -> str:
+def relative(file: Path, base: Path) -> str:
+    """Return a path as a project file in `base` names it."""
     try:
         return file.resolve().relative_to(base.resolve()).as_posix()
     except ValueError:

@@ -10,7 +10,7 @@ import pandas as pd
 from gcmf.data.vocabulary import and_more, show_id
 from gcmf.errors import DataError, OptionError, UnknownIdError, did_you_mean
 from gcmf.io.look import entity_of
-from gcmf.io.tables import as_number, quote
+from gcmf.io.sql import as_number, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -61,6 +61,7 @@ def predict_table(
                     batches.close()  # DuckDB answers one question at a time
                     raise _unknown(table, column, entity, done + int(strange[0]), len(strange))
         mean, std = model.predict(relation.name, frame["r"].array, frame["c"].array, return_std=True, unknown=unknown)
+        mean, std = in_units(model, relation, frame["c"].to_numpy(), mean, std)
         done += len(frame)
         yield pd.DataFrame({row: frame["r"], col: frame["c"], "mean": mean, "std": std})
 
@@ -72,10 +73,18 @@ def predict_all(model: GCMF, relation: RelationSchema) -> Iterator[pd.DataFrame]
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
         mean, std = model.predict(relation.name, part, None, return_std=True)
-        yield pd.DataFrame({
-            relation.rows: part.repeat(len(cols)), relation.cols: cols[np.tile(np.arange(len(cols)), len(part))],
-            "mean": np.ravel(mean), "std": np.ravel(std),
-        })  # fmt: skip
+        partners = cols[np.tile(np.arange(len(cols)), len(part))]
+        mean, std = in_units(model, relation, partners.to_numpy(), np.ravel(mean), np.ravel(std))
+        yield pd.DataFrame({relation.rows: part.repeat(len(cols)), relation.cols: partners, "mean": mean, "std": std})
+
+
+def in_units(model: GCMF, relation: RelationSchema, cols: Any, mean: Any, std: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """Return predictions of columns that were standardized in the units that they came in."""
+    units = model._units.get(relation.name)
+    if units is None:
+        return mean, std
+    center, scale = np.array([units.get(name, (0.0, 1.0)) for name in cols]).T
+    return center + scale * mean, scale * std
 
 
 def _find_columns(table: Table, relation: RelationSchema, columns: tuple[str | None, str | None]) -> tuple[str, str]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from gcmf.data.checks import duplicate_faults
 from gcmf.data.collection import Collection
-from gcmf.errors import DataError, GcmfError
+from gcmf.data.vocabulary import show_id
+from gcmf.errors import DataError, OptionError
 from gcmf.io.features import read_features
 from gcmf.io.schema import parse
 from gcmf.io.sources import Codes, Read, id_sql, null_id_fault, read_relation
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
+    from gcmf.io.features import Units
     from gcmf.io.schema import EntitySpec, FitSpec, OutputSpec, ProjectSpec
 
 
@@ -39,12 +41,16 @@ class Project:
         What `gcmf.GCMF` is told: `gcmf.GCMF(**project.options).fit(project.collection)`.
     output : OutputSpec
         Where results go.
+    units : mapping
+        Mean and deviation of every standardized column, by relation: a prediction of `users_numbers` for "age" is
+        mean + deviation × what the model says. `gcmf fit` notes them in the model, and `gcmf predict` uses them.
     """
 
     path: Path
     collection: Collection
     options: Mapping[str, Any]
     output: OutputSpec
+    units: Mapping[str, Mapping[str, tuple[float, float]]]
 
 
 def read_project(path: str | Path) -> Project:
@@ -64,8 +70,9 @@ def read_project(path: str | Path) -> Project:
     """
     path = find_project(path)
     spec = read_spec(path)
-    options = _options(spec.fit)
-    return Project(path, read_collection(spec, path.parent), MappingProxyType(options), spec.output)
+    options = _options(spec.fit, path.name)
+    collection, units = read_collection(spec, path.parent)
+    return Project(path, collection, MappingProxyType(options), spec.output, MappingProxyType(units))
 
 
 def find_project(path: str | Path) -> Path:
@@ -91,27 +98,30 @@ def read_spec(path: Path) -> ProjectSpec:
     return spec
 
 
-def read_collection(spec: ProjectSpec, folder: Path) -> Collection:
-    """Return the data of a project; the faults of all sources are reported together."""
+def read_collection(spec: ProjectSpec, folder: Path) -> tuple[Collection, Units]:
+    """Return the data of a project, and the units of its features; the faults of all sources come together."""
     faults: list[str] = []
     reads: list[Read] = []
     relations: list[Relation] = []
+    units: Units = {}
     for one in spec.relations:
         with _Gather(faults):
             reads.append(read_relation(one, folder))
             relations.append(reads[-1].relation)
     for feature in spec.features:
         with _Gather(faults):
-            relations += read_features(feature, folder)
+            made, own = read_features(feature, folder)
+            relations += made
+            units |= own
     entities: dict[str, Vocabulary] = {}
     for entity in spec.entities:
         with _Gather(faults):
             entities[entity.name] = _read_ids(entity, folder)
-    faults += _kind_faults(relations, entities)
+    faults += _kind_faults(relations, entities, _columns(spec))
     if faults:
         raise DataError(faults)
     try:
-        return Collection(relations, {name: own.ids for name, own in entities.items()})
+        return Collection(relations, {name: declared.ids for name, declared in entities.items()}), units
     except DataError as error:
         raise DataError(list(_located(error.faults, reads))) from error
 
@@ -147,11 +157,25 @@ def _read_ids(spec: EntitySpec, folder: Path) -> Vocabulary:
     return ids
 
 
-def _kind_faults(relations: Sequence[Relation], entities: Mapping[str, Vocabulary]) -> Iterator[str]:
+def _columns(spec: ProjectSpec) -> dict[str, str]:
+    """Return where the ids of each relation come from, by its name and side."""
+    found = {}
+    for one in spec.relations:
+        for side, column in (("rows", one.row), ("cols", one.col)):
+            found[f"{one.name} {side}"] = f"{one.source}, column {column!r}" if column else one.source
+    for feature in spec.features:
+        for part in ("numbers", "traits"):
+            found[f"{feature.name}_{part} rows"] = f"{feature.source}, column {feature.row!r}"
+    return found
+
+
+def _kind_faults(
+    relations: Sequence[Relation], entities: Mapping[str, Vocabulary], columns: Mapping[str, str]
+) -> Iterator[str]:
     """Yield the entity sets whose ids are numbers in one source and text in another: they could never match."""
     seen: dict[str, tuple[str, bool]] = {}
-    sources = [(relation.rows, f"relation {relation.name!r}", relation.row_ids) for relation in relations]
-    sources += [(relation.cols, f"relation {relation.name!r}", relation.col_ids) for relation in relations]
+    sources = [(own.rows, columns.get(f"{own.name} rows", own.name), own.row_ids) for own in relations]
+    sources += [(own.cols, columns.get(f"{own.name} cols", own.name), own.col_ids) for own in relations]
     sources += [(name, f"[entities.{name}]", ids) for name, ids in entities.items()]
     for entity, where, ids in sources:
         number = ids.ids.dtype.kind in "iu"
@@ -159,26 +183,30 @@ def _kind_faults(relations: Sequence[Relation], entities: Mapping[str, Vocabular
         if was != number and len(ids):
             one, other = ("whole numbers", "text") if was else ("text", "whole numbers")
             yield (
-                f"entity set {entity!r}: its ids are {one} in {first} and {other} in {where} (such as {ids.ids[0]!r}),"
-                " so none would match; make them alike, for example with a query that casts one of them."
+                f"entity set {entity!r}: its ids are {one} in {first}, and {other} in {where}"
+                f" (such as {show_id(ids.ids[0])}), so none would match; make them alike, for example with a query that"
+                " casts one of them."
             )
 
 
 def _located(faults: Sequence[str], reads: Sequence[Read]) -> Iterator[str]:
-    """Yield the faults of a collection, those of repeated cells with the rows of the source that repeat them."""
+    """Yield the faults of a collection with the source of each: repeated cells with the rows that repeat them."""
     better = {old: read.duplicates() for read in reads for old in duplicate_faults(read.relation)}
+    unplaced = [read for read in reads if read.table is None]
     for fault in faults:
-        yield better.get(fault) or fault
+        own = [read for read in unplaced if fault.startswith(f"relation {read.spec.name!r}: row")]
+        where = f"{own[0].spec.source} (rows and columns are counted from 0), " if own else ""
+        yield better.get(fault) or where + fault
 
 
-def _options(fit: FitSpec) -> dict[str, Any]:
+def _options(fit: FitSpec, file: str) -> dict[str, Any]:
     """Return what GCMF is told; values it cannot have are refused here, before any data is read."""
     given = {key: value for key, value in asdict(fit).items() if value is not None}
-    if "priors" in given:
-        try:
+    try:
+        if "priors" in given:
             given["priors"] = Priors(**given["priors"])
-        except TypeError as error:
-            msg = f"[fit.priors]: {error}; known are alpha_shape, alpha_rate, tau_shape and tau_rate."
-            raise GcmfError(msg) from error
-    FitOptions(**{key: value for key, value in given.items() if key != "random_state"})
+        FitOptions(**{key: value for key, value in given.items() if key != "random_state"})
+    except OptionError as error:
+        msg = f"{file}, [fit]: {error}"
+        raise OptionError(msg) from error
     return given

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gcmf.errors import StorageError
+from gcmf.estimators.tables import bias_table, explained_table, factor_table, structure_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,22 +18,25 @@ if TYPE_CHECKING:
 
 
 def tables(model: GCMF) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield name and content of every table: factors per entity set, structure, variance explained, biases.
+    """Yield name and content of every table: factors per entity set, structure, variance explained, biases, units.
 
     Ids and names are columns, so that any reader finds them.
     """
     for entity in model.schema_.entities:
-        means, deviations = model.factors(entity), model.factors(entity, std=True)
+        means, deviations = factor_table(model.fitted_, entity), factor_table(model.fitted_, entity, std=True)
         joined = pd.concat([means, deviations.add_suffix("_std")], axis=1)
         yield f"factors_{entity}", _with_ids(joined, entity)
-    structure = model.structure()
+    structure = structure_table(model.fitted_)
     structure["relations"] = structure["relations"].map("; ".join)
     yield "structure", _with_ids(structure, "factor")
-    yield "variance_explained", _with_ids(model.variance_explained(), "relation")
-    for relation in model.schema_.relations:
-        for side, entity in (("rows", relation.rows), ("cols", relation.cols)):
-            bias = {"bias": model.biases(relation.name, side), "std": model.biases(relation.name, side, std=True)}  # type: ignore[arg-type]  # a literal
+    yield "variance_explained", _with_ids(explained_table(model.fitted_), "relation")
+    for m, relation in enumerate(model.schema_.relations):
+        for side, entity in enumerate((relation.rows, relation.cols)):
+            bias = {"bias": bias_table(model.fitted_, m, side), "std": bias_table(model.fitted_, m, side, std=True)}
             yield f"bias_{relation.name}_{entity}", _with_ids(pd.DataFrame(bias), entity)
+    for relation_name, units in model._units.items():
+        table = pd.DataFrame.from_dict(dict(units), orient="index", columns=["mean", "deviation"])
+        yield f"units_{relation_name}", _with_ids(table, "column")
 
 
 def export(model: GCMF, folder: Path, *, kind: str) -> list[Path]:
@@ -82,12 +86,13 @@ def write_parts(parts: Iterable[pd.DataFrame], path: Path) -> int:
 def describe(model: GCMF) -> dict[str, Any]:
     """Return what there is to say of a model as plain values: schema, structure, variance explained, noise, fit."""
     fitted = model.fitted_
-    explained = model.variance_explained()
+    explained = explained_table(model.fitted_)
     noise = np.sqrt(fitted.noise) * fitted.scale
     relations = [
         {
             "name": one.name, "rows": one.rows, "cols": one.cols, "likelihood": one.likelihood,
             "noise_std": float(noise[m]) if one.likelihood == "gaussian" else None,
+            "units": {name: list(pair) for name, pair in model._units.get(one.name, {}).items()} or None,
             "explained": dict(zip(explained.columns, map(float, explained.loc[one.name].to_numpy()), strict=True)),
         }
         for m, one in enumerate(model.schema_.relations)
@@ -97,7 +102,7 @@ def describe(model: GCMF) -> dict[str, Any]:
             "name": str(name), "role": row["role"], "relations": list(row["relations"]),
             "activity": {entity: float(row[entity]) for entity in model.schema_.entities},
         }
-        for name, row in model.structure().iterrows()
+        for name, row in structure_table(model.fitted_).iterrows()
     ]  # fmt: skip
     return {
         "entities": {name: len(fitted.vocabularies[name]) for name in model.schema_.entities},

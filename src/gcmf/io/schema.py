@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gcmf.data.schema import SUPPORTS
 from gcmf.errors import did_you_mean
+from gcmf.options import Priors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -128,7 +130,7 @@ _TYPES = {
 }  # fmt: skip
 _WORDS = {str: "a text", list: "a list of texts", int: "an integer", float: "a number", bool: "true or false",
           dict: "a table"}  # fmt: skip
-_CHOICES = {"format": FORMATS, "layout": LAYOUTS, "blanks": BLANKS}
+_CHOICES = {"format": FORMATS, "layout": LAYOUTS, "blanks": BLANKS, "likelihood": tuple(SUPPORTS)}
 
 
 def parse(document: Mapping[str, Any], *, file: str) -> tuple[ProjectSpec | None, list[str]]:
@@ -175,7 +177,8 @@ def _section(
     faults: list[str],
 ) -> Section | None:
     """Build one section, or explain why not."""
-    found = unknown_keys(table, [one.name for one in fields(kind)], where)  # type: ignore[arg-type]  # a dataclass
+    known = [one.name for one in fields(kind) if one.name != "name"]  # type: ignore[arg-type]  # a dataclass
+    found = unknown_keys([key for key in table if key != "name"], known, where)
     values: dict[str, Any] = {}
     for one in fields(kind):  # type: ignore[arg-type]  # a dataclass
         if one.name not in table:
@@ -207,6 +210,10 @@ def _contradictions(spec: ProjectSpec, file: str) -> Iterable[str]:
     for section in sections:
         if section.table is not None and section.query is not None:
             yield f"{file}, section {section.name!r}: give table or query, not both."
+    yield from _unknown_names(spec, file)
+    for feature in spec.features:
+        if not (feature.numeric or feature.categories or feature.booleans):
+            yield f"{file}, [features.{feature.name}]: name columns in numeric, categories or booleans."
     for one in spec.relations:
         where = f"{file}, [relations.{one.name}]"
         if one.layout == "long" and one.format != "mtx" and not one.source.endswith((".mtx", ".mtx.gz")):
@@ -218,6 +225,20 @@ def _contradictions(spec: ProjectSpec, file: str) -> Iterable[str]:
                     f"{where}: without a value column every listed pair is a 1, so blanks must say what the others are:"
                     ' "zero" if they are known not to be related, "missing" if nothing is known.'
                 )
-    for feature in spec.features:
-        if not (feature.numeric or feature.categories or feature.booleans):
-            yield f"{file}, [features.{feature.name}]: name columns in numeric, categories or booleans."
+
+
+def _unknown_names(spec: ProjectSpec, file: str) -> Iterable[str]:
+    """Yield the entity sets, relations and priors that are named and do not exist."""
+    sets = {entity for one in spec.relations for entity in (one.rows, one.cols)} | {one.rows for one in spec.features}
+    for entity in spec.entities:
+        if entity.name not in sets:
+            yield (
+                f"{file}, [entities.{entity.name}]: no relation uses the entity set {entity.name!r}, so nothing"
+                f" observes it; there are {', '.join(sorted(sets))}.{did_you_mean(entity.name, sets)}"
+            )
+    named = [one.name for one in spec.relations]
+    named += [f"{one.name}_{part}" for one in spec.features for part in ("numbers", "traits")]
+    if isinstance(spec.fit.bias, dict):
+        yield from unknown_keys(spec.fit.bias, named, f"{file}, [fit], bias")
+    if spec.fit.priors is not None:
+        yield from unknown_keys(spec.fit.priors, [one.name for one in fields(Priors)], f"{file}, [fit.priors]")

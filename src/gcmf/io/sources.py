@@ -13,7 +13,8 @@ from gcmf.data.relation import Relation
 from gcmf.data.schema import check_likelihood, likelihood_support
 from gcmf.data.vocabulary import Vocabulary, and_more
 from gcmf.errors import DataError
-from gcmf.io.tables import INTEGERS, NUMBERS, as_number, guess_format, open_table, quote
+from gcmf.io.sql import INTEGERS, NUMBERS, as_number, quote
+from gcmf.io.tables import guess_format, open_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +25,13 @@ if TYPE_CHECKING:
     from gcmf.io.schema import RelationSpec
     from gcmf.io.tables import Table
 
+_FINITE = ("isinf({x})", "an observed cell must be a finite number; correct it, or leave it empty if it is missing.")
 _RULES = {
-    "binary": ("{x} NOT IN (0, 1)", "bernoulli cells must be 0 or 1"),
-    "counts": ("{x} < 0 OR {x} <> floor({x})", "poisson cells must be integers >= 0"),
+    "binary": ("{x} NOT IN (0, 1)", "bernoulli cells must be 0 or 1; correct or drop it, or use another likelihood."),
+    "counts": (
+        "{x} < 0 OR {x} <> floor({x})",
+        "poisson cells must be integers >= 0; correct or drop it, or use another likelihood.",
+    ),
 }
 
 
@@ -189,9 +194,9 @@ def _long_faults(table: Table, spec: RelationSpec, block: Block) -> Iterator[str
             yield f"relation {spec.name!r}: every value in column {spec.value!r} of {table.label} is missing."
         if spec.blanks == "zero":
             yield from _bad_values(table, spec.value, "{x} IS NULL OR isnan({x})",
-                                   'with blanks = "zero" every cell needs a value')  # fmt: skip
+                                   'with blanks = "zero" every line needs a value; drop those without.')  # fmt: skip
     if np.isinf(block.x).any():
-        yield from _bad_values(table, spec.value, "isinf({x})", "an observed cell must be a finite number")
+        yield from _bad_values(table, spec.value, *_FINITE)
     support = likelihood_support(spec.likelihood)
     if support in _RULES:
         seen = block.x[~missing & np.isfinite(block.x)]
@@ -204,20 +209,19 @@ def _bad_values(table: Table, column: str, condition: str, rule: str) -> Iterato
     """Yield the fault of the first value that a condition on {x} holds for."""
     found = table.first(condition.format(x=as_number(column)), column)
     if found:
-        yield (
-            f"{table.label}, column {column!r}, row {found[0]}: the value is {found[1]}{and_more(found[2] - 1)}, but"
-            f" {rule}; correct or drop it, or use another likelihood."
-        )
+        value = "empty" if found[1] is None else found[1]
+        more = and_more(found[2] - 1)
+        yield f"{table.label}, column {column!r}, row {found[0]}: the value is {value}{more}, but {rule}"
 
 
 def _read_wide(table: Table, spec: RelationSpec) -> Block:
     """Read a line per row entity: the ids are in the column `row` names, or in the first."""
     where = f"relation {spec.name!r}"
     row = spec.row or next(iter(table.columns))
-    faults = table.lacking([row], where=where)
+    names = [name for name in table.columns if name != row]
+    faults = table.lacking([row, *names], where=where)
     if faults:
         raise DataError(faults)
-    names = [name for name in table.columns if name != row]
     numbers = ", ".join(number_sql(table, name, where=where) for name in names)
     codes, parts = Codes(), []
     for batch in table.batches(f"{id_sql(table, row)}, {numbers}"):
@@ -230,15 +234,20 @@ def _read_wide(table: Table, spec: RelationSpec) -> Block:
     x = np.concatenate(parts) if parts else np.empty((0, len(names)))
     for at, name in enumerate(names):
         faults += _column_faults(table, name, x[:, at], spec)
+    if not faults and np.isnan(x).all():
+        faults = [f"{where}: {table.label} has {'only empty cells' if len(x) else 'no rows'}."]
     if faults:
         raise DataError(faults)
+    if spec.blanks == "zero":
+        r, c = np.nonzero(np.nan_to_num(x))
+        return Block(ids, Vocabulary(names), r.astype(np.int32), c.astype(np.int32), narrow(x[r, c]), filled=True)
     return dense_block(x, ~np.isnan(x), row_ids=ids, col_ids=Vocabulary(names))
 
 
 def _column_faults(table: Table, column: str, x: npt.NDArray[np.float64], spec: RelationSpec) -> list[str]:
     """Return the faults of one column of a wide table."""
     if np.isinf(x).any():
-        return list(_bad_values(table, column, "isinf({x})", "an observed cell must be a finite number"))
+        return list(_bad_values(table, column, *_FINITE))
     support = likelihood_support(spec.likelihood)
     return list(_bad_values(table, column, *_RULES[support])) if support in _RULES else []
 
@@ -267,4 +276,11 @@ def _read_matrix(spec: RelationSpec, path: Path) -> Relation:
         msg = f"{spec.source} cannot be read as Matrix Market: {error}"
         raise DataError(msg) from error
     dense = isinstance(data, np.ndarray)
+    if not dense and spec.blanks is None:
+        msg = (
+            f"{spec.source}: a sparse matrix must say in [relations.{spec.name}] what its blanks are. Give"
+            ' blanks = "missing" if a blank cell was never observed, as in ratings, and blanks = "zero" if it is an'
+            " observed zero, as in word counts."
+        )
+        raise DataError(msg)
     return Relation(spec.name, spec.rows, spec.cols, data, spec.likelihood, blanks=None if dense else spec.blanks)

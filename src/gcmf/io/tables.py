@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gcmf.errors import DataError, MissingExtraError, did_you_mean
+from gcmf.io.sql import literal, quote
+from gcmf.io.texts import Text, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -24,10 +26,9 @@ _FORMATS = {
     ".feather": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl", ".mtx": "mtx", ".duckdb": "duckdb",
     ".sqlite": "sqlite", ".sqlite3": "sqlite",
 }  # fmt: skip
+_NUMBERED = re.compile(r"^column\d+$")
+"""How DuckDB names the columns of a text without names."""
 _MAGIC = {b"SQLite format 3\x00": "sqlite", b"PAR1": "parquet", b"ARROW1": "arrow"}
-ENCODINGS = ("utf-8", "latin-1")
-NUMBERS = re.compile(r"^(U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|FLOAT|DOUBLE|REAL|DECIMAL.*)$")
-INTEGERS = re.compile(r"^U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,8 @@ class Table:
     columns: dict[str, str]
     """Names and DuckDB types."""
     where: str | None = None
+    repeated: tuple[str, ...] = ()
+    """Names of columns that a text file has twice."""
 
     @property
     def filtered(self) -> str:
@@ -69,13 +72,18 @@ class Table:
         return (int(found[0][0]), found[0][1], int(found[0][2])) if found else None
 
     def lacking(self, names: list[str], *, where: str) -> list[str]:
-        """Return a fault for each name that is no column."""
+        """Return a fault for each name that is no column, or that is the name of two."""
         shown = ", ".join(list(self.columns)[:20]) + (", ..." if len(self.columns) > 20 else "")
-        return [
-            f"{where}: {self.label} has no column {name!r}; it has {shown}.{did_you_mean(name, self.columns)}"
+        nameless = all(_NUMBERED.match(name) for name in self.columns)
+        hint = " Its first line does not look like names: add a line with the names of the columns." * nameless
+        lacking = [
+            f"{where}: {self.label} has no column {name!r}; it has {shown}.{did_you_mean(name, self.columns)}{hint}"
             for name in names
             if name not in self.columns
         ]
+        twice = [f"{where}: {self.label} has two columns {name!r}; rename one of them."
+                 for name in names if name in self.repeated]  # fmt: skip
+        return lacking + twice
 
 
 def open_table(source: Source, folder: Path) -> Table:
@@ -99,12 +107,13 @@ def open_table(source: Source, folder: Path) -> Table:
         raise DataError(msg)
     connection = connect()
     with duck_errors(label):
-        sql = _from_file(connection, path, kind, source.encoding)
+        text = _from_file(connection, path, kind, source)
+        sql = text.sql
         if source.query is not None:
             connection.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {sql}")
             sql, label = f"({source.query.strip().removesuffix(';')}) AS gcmf_source", f"{label} (query)"
         columns = _describe(connection, sql)
-    return Table(connection, sql, label, columns, source.where)
+    return Table(connection, sql, label, columns, source.where, text.repeated)
 
 
 def guess_format(path: Path) -> str:
@@ -147,55 +156,17 @@ def duck_errors(label: str) -> Iterator[None]:
         raise DataError(msg) from error
 
 
-def quote(name: str) -> str:
-    """Return a name as SQL wants it."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: object) -> str:
-    """Return a text as SQL wants it."""
-    return "'" + str(text).replace("'", "''") + "'"
-
-
-def as_number(column: str, kind: str = "DOUBLE") -> str:
-    """Return a column as numbers in SQL, null where it holds none."""
-    return f"TRY_CAST({quote(column)} AS {kind})"
-
-
-def _from_file(connection: Any, path: Path, kind: str, encoding: str | None) -> str:  # noqa: ANN401
+def _from_file(connection: Any, path: Path, kind: str, source: Source) -> Text:  # noqa: ANN401
     if kind == "parquet":
-        return f"read_parquet({literal(path)})"
+        return Text(f"read_parquet({literal(path)})")
     if kind == "jsonl":
-        return f"read_json({literal(path)}, format = 'newline_delimited', sample_size = -1)"
+        return Text(f"read_json({literal(path)}, format = 'newline_delimited', sample_size = -1)")
     if kind == "arrow":
         from pyarrow import dataset  # noqa: PLC0415 - an extra
 
         connection.register("gcmf_arrow", dataset.dataset(path, format="ipc"))
-        return "gcmf_arrow"
-    return _from_text(connection, path, kind, encoding)
-
-
-def _from_text(connection: Any, path: Path, kind: str, encoding: str | None) -> str:  # noqa: ANN401
-    """Look at the whole text once for its types, so that one odd value late in a file is not a surprise."""
-    import duckdb  # noqa: PLC0415 - an extra
-
-    delim = ", delim = '\t'" if kind == "tsv" else ""
-    tried = (encoding,) if encoding else ENCODINGS
-    for number, one in enumerate(tried, start=1):
-        options = f"{delim}, sample_size = -1, encoding = {literal(one)}"
-        try:
-            sniffed = connection.execute(f"SELECT Prompt FROM sniff_csv({literal(path)}{options})").fetchone()[0]
-            sql = sniffed.strip().removesuffix(";").removeprefix("FROM ")
-            try:
-                _describe(connection, sql)
-            except duckdb.ParserException:  # what DuckDB proposes does not escape quotes in the names of columns
-                sql = f"read_csv({literal(path)}{options})"
-        except duckdb.Error:
-            if number == len(tried):
-                raise
-        else:
-            return str(sql)
-    raise AssertionError  # some encoding was tried
+        return Text("gcmf_arrow")
+    return read_text(connection, path, label=source.source, kind=kind, encoding=source.encoding)
 
 
 def _describe(connection: Any, sql: str) -> dict[str, str]:  # noqa: ANN401

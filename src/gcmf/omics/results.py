@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.estimators.tables import explained_table, factor_table, structure_table
 from gcmf.omics.views import OBSERVATIONS
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def unit_factors(model: GCMF, samples: str = OBSERVATIONS) -> tuple[Floats, Floa
     How the size of a factor is split between samples and features is a convention; multi-omics analysis
     leaves it with the features. A factor that the samples do not have stays zero.
     """
-    z = model.factors(samples).to_numpy(dtype=np.float64)
+    z = factor_table(model.fitted_, samples).to_numpy(dtype=np.float64)
     size = np.sqrt((z**2).mean(axis=0))
     size = np.where(size > 0, size, 1.0)
     return z / size, size
@@ -49,14 +50,14 @@ def loadings(model: GCMF, relation: str, size: Floats, samples: str = OBSERVATIO
     m = [r.name for r in f.schema.relations].index(relation)
     schema = f.schema.relations[m]
     side, layer = (schema.cols, 2 * m + 1) if schema.rows == samples else (schema.rows, 2 * m)
-    weights = model.factors(side).to_numpy(dtype=np.float64) * size * f.scale[m]
+    weights = factor_table(model.fitted_, side).to_numpy(dtype=np.float64) * size * f.scale[m]
     bias = f.bias_mean[layer].astype(np.float64)
     return Loadings(weights, f.center[m] + f.scale[m] * (f.offset[m] + bias))
 
 
 def variance_table(model: GCMF) -> pd.DataFrame:
     """Relation × factor (+ "total"): the share explained of what the intercepts leave, as MOFA2 counts it."""
-    table = model.variance_explained()
+    table = explained_table(model.fitted_)
     left = 1.0 - table["bias"]
     rest = table.drop(columns="bias")
     rest["total"] = rest["total"] - table["bias"]
@@ -79,7 +80,7 @@ def write_results(data: Any, mods: Mapping[str, Any], views: Views, model: GCMF,
             at = np.asarray(data.varmap[name]).ravel().astype(np.int64)
             whole[at > 0] = weights[at[at > 0] - 1]
         data.varm[key] = whole
-    structure = model.structure()
+    structure = structure_table(model.fitted_)
     structure["relations"] = [", ".join(found) for found in structure["relations"]]
     data.uns[key] = {"structure": structure, "variance_explained": variance_table(model), "params": params}
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.estimators.tables import explained_table
 from gcmf.plot.style import ACCENT, FAINT, INK, PAPER, bare, new_figure, shades, styled
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def variance_explained(model: GCMF) -> Figure:
     """Draw `model.variance_explained()`: the biases, each factor alone, and at right the whole model."""
-    table = model.variance_explained()
+    table = explained_table(model.fitted_)
     parts = ["bias", *(name for name in table.columns if name not in ("bias", "total"))]
     with styled():
         width, height = 3.4 + 0.46 * len(parts), 1.1 + 0.46 * len(table)

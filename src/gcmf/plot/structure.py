@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.colors import to_rgba
 from matplotlib.patches import FancyBboxPatch
 
+from gcmf.estimators.tables import explained_table, structure_table
 from gcmf.plot.style import FAINT, MUTED, ROLE_COLORS, bare, new_figure, styled
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def structure(model: GCMF) -> Figure:
 
 def draw_structure(ax: Axes, model: GCMF) -> None:
     """Draw the matrix into given axes."""
-    table = model.structure()
+    table = structure_table(model.fitted_)
     if table.empty:
         ax.text(0.5, 0.5, "no active factor", ha="center", va="center", color=MUTED, transform=ax.transAxes)
         ax.axis("off")
@@ -82,7 +83,7 @@ def _fill(model: GCMF, table: pd.DataFrame) -> Floats:
     """How full each cell is, from 0 to 1; NaN where the factor is off."""
     names = [relation.name for relation in model.schema_.relations]
     activity = table[list(model.schema_.entities)].to_numpy(dtype=float).T
-    added = np.maximum(model.variance_explained()[list(table.index)].to_numpy(dtype=float), 0.0)
+    added = np.maximum(explained_table(model.fitted_)[list(table.index)].to_numpy(dtype=float), 0.0)
     # The root lets small shares still be seen beside the largest.
     added = np.sqrt(added / max(float(added.max(initial=0.0)), 1e-12))
     reached = np.array([[name in found for found in table["relations"]] for name in names])

@@ -16,7 +16,7 @@ from gcmf.storage.document import describe, rebuild
 from gcmf.storage.ids import decode, encode, refuse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from gcmf.data.vocabulary import Vocabulary
 
@@ -35,7 +35,8 @@ def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
     check_target(path)
     document = describe(model)
     for entity in document["entities"]:
-        entity["ids"] = encode(entity["ids"], entity=entity["name"])
+        for part, key in _ids(entity):
+            part[key] = encode(part[key], entity=entity["name"])
     write(path, document)
 
 
@@ -49,7 +50,8 @@ def load(path: str | Path) -> Any:  # noqa: ANN401 - whichever estimator was sav
     """
     document = read(Path(path))
     for entity in document["entities"]:
-        entity["ids"] = decode(entity["ids"])
+        for part, key in _ids(entity):
+            part[key] = decode(part[key])
     return rebuild(document)
 
 
@@ -57,7 +59,8 @@ def to_dict(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
     """Return a fitted model as plain numbers, strings, lists and NumPy arrays; ids are lists."""
     document = describe(model)
     for entity in document["entities"]:
-        entity["ids"] = entity["ids"].tolist()
+        for part, key in _ids(entity):
+            part[key] = part[key].tolist()
     return document
 
 
@@ -66,3 +69,10 @@ def check(path: str | Path, vocabularies: Mapping[str, Vocabulary]) -> None:
     check_target(Path(path))
     for name, vocabulary in vocabularies.items():
         refuse(vocabulary.ids, entity=name)
+
+
+def _ids(entity: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield where the description of an entity set holds ids: the set's own, and the categories they were from."""
+    yield entity, "ids"
+    if "kind" in entity:
+        yield entity["kind"], "categories"

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from gcmf import __version__
+from gcmf.data.id_kind import IdKind
 from gcmf.data.schema import RelationSchema, Schema
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import StorageError
@@ -50,7 +52,7 @@ def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
             for relation, likelihood in zip(fitted.schema.relations, fitted.likelihoods, strict=True)
         ],
         "entities": [
-            {"name": name, "ids": entity.ids, "positional": entity.positional}
+            {"name": name, "ids": entity.ids, "positional": entity.positional, **_write_kind(entity.kind)}
             for name, entity in ((name, fitted.vocabularies[name]) for name in fitted.schema.entities)
         ],
         "fitted": {f.name: getattr(fitted, f.name) for f in fields(fitted) if f.name not in _OWN_PLACE},
@@ -156,4 +158,17 @@ def _read_fitted(document: Mapping[str, Any]) -> Fitted:
 def _read_vocabulary(entity: Mapping[str, Any]) -> Vocabulary:
     vocabulary = Vocabulary(entity["ids"])
     vocabulary.positional = entity["positional"]
-    return vocabulary
+    kind = entity.get("kind")
+    if kind is None:
+        return vocabulary
+    categories = tuple(kind["categories"])
+    return vocabulary.of_kind(IdKind(kind["name"], tuple(kind["levels"]), categories, kind["ordered"]))
+
+
+def _write_kind(kind: IdKind | None) -> dict[str, Any]:
+    """Return how ids were brought, if there is more to say than their values; the categories are ids too."""
+    if kind is None:
+        return {}
+    categories = pd.Index(kind.categories, tupleize_cols=False)
+    said = {"name": kind.name, "levels": list(kind.levels), "ordered": kind.ordered, "categories": categories}
+    return {"kind": said}

@@ -81,7 +81,7 @@ def _pack(lines: Iterable[str]) -> Encoded:
 def _unpack(encoded: Encoded) -> list[str]:
     buffer: bytes = encoded["buffer"].tobytes()
     ends: npt.NDArray[np.int64] = encoded["ends"]
-    starts = np.concatenate([[0], ends[:-1]])
+    starts = np.concatenate([[0], ends])[:-1]
     return [buffer[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Columns of any data frame: as ids, as numbers, and which are null."""
+"""Frames of any kind, and their columns as numbers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals.stable.v1 as nw
 import numpy as np
 import pandas as pd
+from narwhals.stable.v1 import dependencies
 
 from gcmf.data.block import Source, as_numbers
 
@@ -23,17 +24,9 @@ def open_frame(frame: Source) -> Frame:
     return opened.collect() if isinstance(opened, nw.LazyFrame) else opened
 
 
-def id_values(column: Column) -> object:
-    """Return a column of ids in a form that keeps each id as it is and each null null."""
-    native = nw.to_native(column)
-    if isinstance(native, pd.Series):
-        return native
-    if column.dtype in (nw.Categorical, nw.Enum):
-        column = column.cast(nw.String)
-    if column.dtype != nw.Date and not column.is_null().any():
-        return column.to_numpy()
-    # In an array, integers with nulls would turn into floats and days into instants; objects stay whole.
-    return np.array(column.to_list(), dtype=object)
+def frame_kind(frame: Frame) -> str:
+    """Return "polars" for a frame of polars, and "pandas" for any other: the kind that answers have."""
+    return "polars" if dependencies.is_polars_dataframe(nw.to_native(frame)) else "pandas"
 
 
 def number_values(column: Column, *, what: str) -> npt.NDArray[Any]:

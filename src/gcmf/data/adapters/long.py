@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import narwhals.stable.v1 as nw
 import numpy as np
 
-from gcmf.data.adapters.columns import id_values, number_values, open_frame
+from gcmf.data.adapters.columns import frame_kind, number_values, open_frame
 from gcmf.data.adapters.triplets import triplet_block
 from gcmf.data.block import Block, Request, Source, narrow
 from gcmf.errors import DataError, did_you_mean
@@ -20,13 +22,14 @@ def read_long(frame: Source, request: Request, *, row: str, col: str, value: str
     opened = open_frame(frame)
     _check_columns(opened, request, wanted={"row": row, "col": col, "value": value})
     x = number_values(opened[value], what=f"relation {request.name!r}: the values in column {value!r}")
-    block = triplet_block(id_values(opened[row]), id_values(opened[col]), x, request=request)
+    block = triplet_block(nw.to_native(opened[row]), nw.to_native(opened[col]), x, request=request)
+    block = replace(block, frame=frame_kind(opened))
     missing = np.isnan(block.x)
     if not missing.any():
         return block
     # A null id is a fault even where the value is missing too, so those lines stay for the checks to see.
     kept = ~missing | (block.i < 0) | (block.j < 0)
-    return Block(block.row_ids, block.col_ids, block.i[kept], block.j[kept], narrow(block.x[kept]))
+    return replace(block, i=block.i[kept], j=block.j[kept], x=narrow(block.x[kept]))
 
 
 def _check_columns(frame: Frame, request: Request, *, wanted: dict[str, str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from narwhals.stable.v1 import dependencies
 
 from gcmf.data.block import Block, Request, Source, as_numbers, narrow
 from gcmf.data.vocabulary import encode
@@ -33,7 +35,8 @@ def read_triplets(data: tuple[Source, ...], request: Request) -> Block:
         )
         raise DataError(msg)
     x = as_numbers(x, what=f"relation {request.name!r}: the values")
-    return triplet_block(row, col, x, request=request)
+    block = triplet_block(row, col, x, request=request)
+    return replace(block, frame="polars") if any(map(dependencies.is_polars_series, data)) else block
 
 
 def triplet_block(row: Source, col: Source, x: npt.NDArray[Any], *, request: Request) -> Block:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v1 as nw
@@ -9,8 +10,9 @@ import numpy as np
 import pandas as pd
 
 from gcmf.data.adapters.arrays import dense_block
-from gcmf.data.adapters.columns import id_values, number_values, open_frame
+from gcmf.data.adapters.columns import frame_kind, number_values, open_frame
 from gcmf.data.block import Block, Request, Source
+from gcmf.data.id_kind import kind_of
 from gcmf.data.vocabulary import Vocabulary, as_index, id_faults
 from gcmf.errors import DataError
 
@@ -37,8 +39,8 @@ def read_wide(frame: Source, request: Request) -> Block:
     with_ids = _first_holds_ids(opened[opened.columns[0]], request)
     names = opened.columns[1:] if with_ids else opened.columns
     x = _stack([opened[name] for name in names], height=len(opened), request=request)
-    rows = id_values(opened[opened.columns[0]]) if with_ids else None
-    return _labeled(x, rows, names, request)
+    rows = nw.to_native(opened[opened.columns[0]]) if with_ids else None
+    return replace(_labeled(x, rows, names, request), frame=frame_kind(opened))
 
 
 def _read_pandas(frame: pd.DataFrame, request: Request) -> Block:
@@ -54,7 +56,7 @@ def _read_pandas(frame: pd.DataFrame, request: Request) -> Block:
     else:
         columns = [nw.from_native(frame.iloc[:, k], series_only=True) for k in range(frame.shape[1])]
         x = _stack(columns, height=len(frame), request=request)
-    return _labeled(x, frame.index, frame.columns, request)
+    return replace(_labeled(x, frame.index, frame.columns, request), frame="pandas")
 
 
 def _stack(columns: list[Column], *, height: int, request: Request) -> npt.NDArray[Any]:
@@ -88,7 +90,7 @@ def _vocabulary(ids: object, size: int, *, what: str) -> tuple[Vocabulary, list[
         return Vocabulary.positions(size), []
     index = as_index(ids)
     faults = id_faults(index, what)
-    return Vocabulary(index.dropna().unique() if faults else index), faults
+    return Vocabulary(index.dropna().unique() if faults else index).of_kind(kind_of(ids)), faults
 
 
 def _first_holds_ids(column: Column, request: Request) -> bool:

@@ -1,0 +1,122 @@
+"""What a model found as named tables: built in pandas, given in the kind of frame that was brought."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from narwhals.stable.v1 import dependencies
+
+from gcmf.model.structure import roles
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gcmf.data.vocabulary import Vocabulary
+    from gcmf.model.fitted import Fitted
+
+Frame = Any
+"""A data frame: of polars if that is what the collection was made of, else of pandas."""
+
+
+# --- in pandas ----------------------------------------------------------------------------------------------
+
+
+def factor_table(fitted: Fitted, entity: str, *, std: bool = False) -> pd.DataFrame:
+    """Means or deviations of the factors of one entity set, ids × factors."""
+    e = fitted.schema.entity_index(entity)
+    values = np.sqrt(fitted.var[e]) if std else fitted.mean[e].copy()
+    return pd.DataFrame(values, index=labels(fitted.vocabularies[entity]), columns=fitted.factor_names)
+
+
+def bias_table(fitted: Fitted, m: int, side: int, *, std: bool = False) -> pd.Series[float]:
+    """Means or deviations of one side's biases, in the scale of the predictor."""
+    relation, layer = fitted.schema.relations[m], 2 * m + side
+    values = np.sqrt(fitted.bias_var[layer]) if std else fitted.bias_mean[layer]
+    ids = fitted.vocabularies[(relation.rows, relation.cols)[side]]
+    return pd.Series(values * fitted.scale[m], index=labels(ids), name=relation.name)
+
+
+def structure_table(fitted: Fitted) -> pd.DataFrame:
+    """A row per factor: its activity in every entity set, its role, and the relations it reaches."""
+    table = pd.DataFrame(fitted.activity.T, index=fitted.factor_names, columns=list(fitted.schema.entities))
+    role, reached = roles(fitted.ends, fitted.on)
+    names = [r.name for r in fitted.schema.relations]
+    table["role"] = role
+    table["relations"] = [tuple(names[m] for m in found) for found in reached]
+    return table
+
+
+def explained_table(fitted: Fitted) -> pd.DataFrame:
+    """Relation × factor, and "bias" and "total": shares of variance or deviance."""
+    names = [r.name for r in fitted.schema.relations]
+    table = pd.DataFrame(fitted.explained.factors, index=names, columns=fitted.factor_names)
+    table["bias"], table["total"] = fitted.explained.bias, fitted.explained.total
+    return table
+
+
+def labels(ids: Vocabulary) -> pd.Index[Any]:
+    """Return ids as the index that they were brought as: with levels, or with categories."""
+    kind = ids.kind
+    if kind is not None and kind.name == "levels":
+        return pd.MultiIndex.from_tuples(ids.ids, names=list(kind.levels))
+    if kind is not None and kind.name == "category":
+        return pd.CategoricalIndex(ids.ids, categories=list(kind.categories), ordered=kind.ordered)
+    return ids.ids
+
+
+# --- in the kind that was brought ---------------------------------------------------------------------------
+
+
+def give(table: pd.DataFrame, frame: str, *, name: str, ids: Vocabulary | None = None) -> Frame:
+    """Return a table as the kind of frame that was brought.
+
+    A polars frame has no index: ids become the first column, called `name`, in the type that they were brought in;
+    ids of several levels become a column each. Where polars is not installed, as may be where a model is only
+    loaded, the answer is of pandas.
+    """
+    polars = _polars() if frame == "polars" else None
+    if polars is None:
+        return table
+    columns = _id_columns(polars, name if name not in table.columns else f"{name}_id", table.index, ids)
+    for column in table.columns:
+        values = table[column].tolist() if table[column].dtype.kind not in "fiub" else table[column].to_numpy()
+        columns.append(polars.Series(column, [list(v) if isinstance(v, tuple) else v for v in values])
+                       if isinstance(values, list) else polars.Series(column, values))  # fmt: skip
+    return polars.DataFrame(columns)
+
+
+def like(values: NDArray[np.float64], *given: object, name: str) -> Any:  # noqa: ANN401 - what was given
+    """Return predictions of paired ids as a column of the kind that the ids were given in, if they were in one."""
+    for ids in given:
+        if isinstance(ids, pd.Series) and len(ids) == len(values):
+            return pd.Series(values, index=ids.index, name=name)
+        if dependencies.is_polars_series(ids) and len(ids) == len(values):
+            return type(ids)(name, values)
+    return values
+
+
+def _polars() -> Any:  # noqa: ANN401 - a module
+    try:
+        import polars  # noqa: PLC0415 - only who brought a frame of it
+    except ImportError:
+        return None
+    return polars
+
+
+def _id_columns(polars: Any, name: str, index: pd.Index[Any], ids: Vocabulary | None) -> list[Any]:  # noqa: ANN401
+    index = index if ids is None else ids.ids
+    first = index[0] if len(index) else None
+    if isinstance(first, tuple):
+        width = len(first)
+        return [polars.Series(f"{name}_{k}", [one[k] for one in index]) for k in range(width)]
+    values = index.to_numpy() if index.dtype.kind in "biufmM" else index.tolist()
+    try:
+        column = polars.Series(name, values)
+    except TypeError:  # ids of several types, which no column can mix
+        column = polars.Series(name, [str(one) for one in values])
+    kind = None if ids is None else ids.kind
+    if kind is None or kind.name in ("levels", "category"):
+        return [column]
+    return [column.cast(polars.Enum(kind.categories) if kind.name == "Enum" else getattr(polars, kind.name))]
