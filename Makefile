@@ -34,7 +34,7 @@ BENCH := .venv-bench/bin
 
 bench: .venv-bench/ready
 	$(BENCH)/python -m benchmarks run --cases '$(CASES)' $(FLAGS)
-	$(BENCH)/python -m benchmarks report
+	$(BENCH)/python -m benchmarks report $(FLAGS)
 
 # What the model finds, without peers.
 bench-model: setup

@@ -49,9 +49,9 @@ class Cmfrec(Peer):
         return {"iterations": self._model.niter}
 
     def growing(self) -> list[dict[str, Any]]:
-        """1 iteration, 2, 3 and so on to twice as many as are usual."""
+        """1 iteration, 2, 3 and so on to a few more than are usual."""
         usual = int(self.settings.get("niter", 10))
-        counts = [n for n in (1, 2, 3, 4, 6, 8, 10, 15, 20, 30) if n <= 2 * usual]
+        counts = [n for n in (1, 2, 3, 4, 6, 8, 10, 15, 20, 30) if n <= usual + 5]
         return [{**self.settings, "niter": n} for n in counts]
 
     def brief(self) -> dict[str, Any]:
