@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint bench reproduce clean
+.PHONY: setup demo test lint bench bench-model reproduce clean
 
 setup: .venv/ready
 
@@ -23,13 +23,28 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: setup
+# Beside the peers, in a virtual environment of their own; CASES=a,d or FLAGS=--quick for parts.
+BENCH := .venv-bench/bin
+
+.venv-bench/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-bench
+	$(BENCH)/python -m pip install --quiet --upgrade pip
+	$(BENCH)/python -m pip install --quiet --prefer-binary --editable '.[bench]'
+	touch $@
+
+bench: .venv-bench/ready
+	$(BENCH)/python -m benchmarks run --cases '$(CASES)' $(FLAGS)
+	$(BENCH)/python -m benchmarks report $(FLAGS)
+
+# What the model finds, without peers.
+bench-model: setup
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/movielens.py
 	$(BIN)/python benchmarks/poisson.py
+	$(BIN)/python benchmarks/cll.py
 
 reproduce: setup
 	$(BIN)/gcmf reproduce all --quick --out results
 
 clean:
-	rm -rf .venv demo results
+	rm -rf .venv .venv-bench demo results
