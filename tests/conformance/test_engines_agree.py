@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gcmf import Collection
-from gcmf.engines import cpu
+from gcmf.engines import cpu, layout
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.fit import fit
@@ -34,10 +36,18 @@ def iterate(engine, state, hyper):
 
 
 def assert_agree(problem, posterior, hyper, tolerance):
-    """Compare everything that a full iteration leaves behind."""
+    """Compare everything that a full iteration leaves behind, with dense relations as matrices and cell by cell."""
+    for smallest in (0, 10**9):
+        assert_layout_agrees(problem, posterior, hyper, tolerance, smallest)
+
+
+def assert_layout_agrees(problem, posterior, hyper, tolerance, smallest):
+    """Compare for one choice of layouts: matrices from this many cells on."""
     mine, theirs = posterior.state.copy(), posterior.state.copy()
     dtype = mine.mean[0].dtype.name
-    got = iterate(CpuEngine(problem, dtype=dtype, n_threads=1), mine, hyper)
+    with mock.patch.object(layout, "MIN_MATRIX", smallest):
+        engine = CpuEngine(problem, dtype=dtype, n_threads=1)
+    got = iterate(engine, mine, hyper)
     # The oracle is to work in float64 from the same numbers.
     for group in (theirs.mean, theirs.var, theirs.bias_mean, theirs.bias_var):
         group[:] = [a.astype(np.float64) for a in group]

@@ -22,6 +22,8 @@ JIT = {
 #: WHOLE_ZEROS: Gaussian FILLED, where the sums of a whole row of zeros are known and the listed cells correct them.
 #: WHOLE: Gaussian and dense; the sums of a whole row are known, and the listed cells are its holes.
 LISTED, FILLED, WHOLE_ZEROS, WHOLE = range(4)
+#: Which of the cells of a block: as they are best summed, or every observed one listed.
+SUMMED, ONE_BY_ONE = False, True
 
 
 class Cells(NamedTuple):
@@ -84,11 +86,12 @@ class Table(NamedTuple):
     """
 
     places: Any
-    """(B, 22) int64: address and length of the arrays of Cells, Partners and Whole, in the order of `block_at`."""
+    """(B, 34) int64: address and length of the arrays of Cells, Partners and Whole, in the order of `block_at`; then
+    those of the Cells that list every observed one."""
     codes: Any
-    """(B, 2): layout and kind."""
+    """(B, 3): layout, kind, and the layout of those that list every one."""
     numbers: Any
-    """(B, 5): the other fields of Rule, in their order."""
+    """(B, 8): weight and zero weight of the rule, then center, inverse scale and fill, then those of the last Cells."""
 
 
 class Own(NamedTuple):
@@ -142,19 +145,20 @@ def new_chunk(Kp, dtype):
 
 
 @njit(**JIT)
-def block_at(table, b, Kp, dtype):
-    """Cells, rule, partners and what is known of whole rows, of block b."""
+def block_at(table, b, Kp, dtype, listed):
+    """Cells (as they are summed, or every one listed), rule, partners and what is known of whole rows, of block b."""
     at, code, number = table.places[b], table.codes[b], table.numbers[b]
+    own, values = (at[22:], number[5:]) if listed else (at, number[2:])
     cells = Cells(
-        code[0],
-        carray(pointer(at[0]), at[1], np.int64),
-        carray(pointer(at[2]), at[3], np.int32),
-        carray(pointer(at[4]), at[5], dtype),
-        carray(pointer(at[6]), at[7], np.uint8),
-        carray(pointer(at[8]), at[9], np.int32),
-        carray(pointer(at[10]), at[11], np.bool_),
+        code[2] if listed else code[0],
+        carray(pointer(own[0]), own[1], np.int64),
+        carray(pointer(own[2]), own[3], np.int32),
+        carray(pointer(own[4]), own[5], dtype),
+        carray(pointer(own[6]), own[7], np.uint8),
+        carray(pointer(own[8]), own[9], np.int32),
+        carray(pointer(own[10]), own[11], np.bool_),
     )
-    rule = Rule(code[1], number[0], number[1], number[2], number[3], number[4])
+    rule = Rule(code[1], number[0], number[1], values[0], values[1], values[2])
     partners = Partners(
         carray(pointer(at[12]), (at[13] // (2 * Kp), 2 * Kp), dtype),
         carray(pointer(at[14]), at[15], dtype),

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.engines.base import MAX_HALVINGS, QUADRATURE, Swept
+from gcmf.engines.base import MAX_HALVINGS, Swept
 from gcmf.engines.chunk_kernels import Own, Table, pack, unpack
 from gcmf.engines.layout import Layout, address
 from gcmf.engines.solve_kernels import base_rows, bias_moments, measure_rows, moments, sweep_rows, weigh_rows
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gcmf.engines.base import Array, Floats, Hyper, Problem, State
+
+    _Parts = dict[int, Floats]
 
 #: Cost of solving for a row, in cells.
 ROW_COST = 16
@@ -54,12 +56,11 @@ class CpuEngine:
         alpha, damping = hyper.alpha[e, on], hyper.damping or 0.0
 
         def work(lo: int, hi: int) -> None:
-            guard = _Guard(job, alpha, layout.has_bias, point=hyper.point, lo=lo, hi=hi) if guarded else None
-            sweep_rows(lo, hi, job.table, job.listed, job.scale, job.layers, alpha, job.own, damping, hyper.point,
-                       measured, totals)  # fmt: skip
+            guard = _Guard(job, alpha, layout.has_bias, rows=(lo, hi), point=hyper.point) if guarded else None
+            sweep_rows(lo, hi, job.table, job.scale, job.layers, alpha, job.own, damping, hyper.point, measured, totals)
             if guard:
                 guard.hold()
-                measure_rows(lo, hi, job.table, job.listed, job.own, measured, _ALL_ROWS, totals)
+                measure_rows(lo, hi, job.table, job.own, measured, _ALL_ROWS, totals)
 
         guarded = layout.guarded and not damping
         self._run(e, work)
@@ -77,7 +78,7 @@ class CpuEngine:
             totals = np.zeros((self._problem.sizes[e], len(wanted)))
 
             def work(lo: int, hi: int, job: _Job = job, wanted: Array = wanted, totals: Floats = totals) -> None:
-                measure_rows(lo, hi, job.table, job.listed, job.own, wanted, _ALL_ROWS, totals)
+                measure_rows(lo, hi, job.table, job.own, wanted, _ALL_ROWS, totals)
 
             self._run(e, work)
             result[layout.relations[wanted]] = totals.sum(axis=0)[wanted]
@@ -91,7 +92,7 @@ class CpuEngine:
             job, wanted = self._pack(e, np.arange(K), hyper), layout.row_side
             parts = {lo: np.zeros((2, len(wanted), job.width)) for lo in self._ranges[e][:-1]}
 
-            def work(lo: int, hi: int, job: _Job = job, wanted: Array = wanted, parts: Any = parts) -> None:
+            def work(lo: int, hi: int, job: _Job = job, wanted: Array = wanted, parts: _Parts = parts) -> None:
                 weigh_rows(lo, hi, job.table, job.scale, job.own, wanted, *parts[lo])
 
             self._run(e, work)
@@ -122,7 +123,7 @@ class CpuEngine:
         layers[:, 0], layers[:, 1], layers[:, 2] = (
             layout.biased, hyper.bias_mean[layout.layers], hyper.bias_precision[layout.layers]
         )  # fmt: skip
-        job = _Job(own, *layout.tables(np.where(layout.gaussian, 1.0, weight)), layers,
+        job = _Job(own, layout.table(np.where(layout.gaussian, 1.0, weight)), layers,
                    np.where(layout.gaussian, weight, 1.0), [*pairs, *bias, *bias_var])  # fmt: skip
         for b in range(len(blocks)):
             job.point_at(b, (pairs[b], bias[b], bias_var[b]))
@@ -161,13 +162,10 @@ class _Job:
 
     own: Own
     table: Table
-    """Cells as they are summed."""
-    listed: Table
-    """Cells one by one."""
     layers: Floats
     scale: Floats
     alive: list[Array]
-    """The arrays whose addresses the tables hold."""
+    """The arrays whose addresses the table holds."""
 
     @property
     def width(self) -> int:
@@ -176,10 +174,10 @@ class _Job:
 
     def point_at(self, b: int, partners: tuple[Array, Array, Array]) -> None:
         """Enter the parameters of block b's partners."""
-        for table in (self.table, self.listed):
-            for n, array in enumerate(partners):
-                table.places[b, 12 + 2 * n] = address(array)
-                table.places[b, 13 + 2 * n] = array.size
+        pairs, bias, bias_var = partners
+        self.table.places[b, 12:18] = (
+            address(pairs), pairs.size, address(bias), bias.size, address(bias_var), bias_var.size
+        )  # fmt: skip
 
     def point_at_whole(self, b: int, base: Floats, products: Floats) -> None:
         """Enter what is known of the whole rows of block b."""
@@ -192,8 +190,9 @@ class _Guard:
     Only cells without a quadratic bound need it: their exact expectation may be overshot.
     """
 
-    def __init__(self, job: _Job, alpha: Floats, has_bias: Array, *, point: bool, lo: int, hi: int) -> None:
-        self._job, self._alpha, self._point, self._lo, self._hi = job, alpha, point, lo, hi
+    def __init__(self, job: _Job, alpha: Floats, has_bias: Array, *, rows: tuple[int, int], point: bool) -> None:
+        (lo, hi), self._job, self._alpha, self._point = rows, job, alpha, point
+        self._lo, self._hi = lo, hi
         self._has_bias = has_bias[lo:hi]
         self._saved = [a[lo:hi].copy() for a in job.own]
         self._before = self._values(np.ones(hi - lo, bool))
@@ -226,7 +225,7 @@ class _Guard:
         job, lo, hi, n_u = self._job, self._lo, self._hi, len(self._alpha)
         wanted, totals = np.zeros(len(job.own.pairs), bool), np.zeros(job.own.bias.shape)
         wanted[lo:hi] = rows
-        measure_rows(lo, hi, job.table, job.listed, job.own, np.ones(totals.shape[1], bool), wanted, totals)
+        measure_rows(lo, hi, job.table, job.own, np.ones(totals.shape[1], bool), wanted, totals)
         gaussian = job.table.codes[:, 1] == 0
         value = totals[lo:hi] @ np.where(gaussian, -0.5 * job.scale, 1.0)
         pairs = job.own.pairs[lo:hi].astype(np.float64)

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 #: A row counts as whole where it has at most this many holes per observed cell: below it holes are less work.
 MAX_HOLES = 0.6
+#: Cells below which a matrix product is more trouble than a loop.
+MIN_MATRIX = 20_000
+#: Types of the arrays of Cells; None is the working precision.
+_KINDS = np.int64, np.int32, None, np.uint8, np.int32, np.bool_
 _NO_MEMBERS, _NO_ROWS, _NO_CODES = np.empty(0, np.int32), np.empty(0, bool), np.empty(0, np.uint8)
 
 
@@ -76,12 +80,13 @@ class Held:
     """(d,) cells that summing a row looks at."""
     matrix: WholeRows | None = None
 
-    def base(self) -> tuple[Cells, Rule]:
+    def base(self) -> Held:
         """One row with a cell for every member, all at the value `fill`: what whole rows have in common."""
         members = self.cells.members
         values = np.full(len(members), self.rule.fill, self.cells.value.dtype)
         one = Cells(LISTED, np.array([0, len(members)]), members, values, _NO_CODES, _NO_MEMBERS, _NO_ROWS)
-        return one, self.rule._replace(center=0.0, inverse_scale=1.0)
+        rule = self.rule._replace(center=0.0, inverse_scale=1.0)
+        return Held(one, rule, one, rule, np.array([len(members)]))
 
 
 class Layout:
@@ -98,11 +103,10 @@ class Layout:
         self.whole = np.array([one.cells.layout in (WHOLE, WHOLE_ZEROS) for one in held])
         self.matrices = [one.matrix for one in held]
         self.n_listed = np.sum([one.n_listed for one in held], axis=0)
-        self._summed = _table([(one.cells, one.rule) for one in held])
-        self._listed = _table([(one.listed, one.listed_rule) for one in held])
+        self._table = _table(held)
         bases = [one.base() for one in held]
         self._bases = _table(bases)
-        # The tables hold addresses only.
+        # Tables hold addresses only.
         self._alive = held, bases
 
     @classmethod
@@ -119,9 +123,12 @@ class Layout:
             layouts.append(cls(blocks, held, problem.biased))
         return layouts
 
-    def tables(self, curvature: Floats) -> tuple[Table, Table]:
-        """Cells as they are summed and one by one, to be completed with the parameters of the partners."""
-        return tuple(_with(table, curvature) for table in (self._summed, self._listed))  # type: ignore[return-value]
+    def table(self, curvature: Floats) -> Table:
+        """What the kernels need to know of the blocks, to be completed with the parameters of the partners."""
+        places, codes, numbers = self._table
+        numbers = numbers.copy()
+        numbers[:, 0] = curvature
+        return Table(places.copy(), codes, numbers)
 
     def base_table(self, table: Table) -> Table:
         """One row per block, for what its whole rows have in common."""
@@ -154,7 +161,7 @@ def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None) -> Held:
 def find_matrix(block: Block, dtype: np.dtype[Any]) -> Matrix | None:
     """Return a Gaussian relation, seen from its rows, as a matrix if nearly all of its cells are observed."""
     side = block.cells
-    if block.likelihood.code != GAUSSIAN or side.members is not None:
+    if block.likelihood.code != GAUSSIAN or side.members is not None or len(side.partner) < MIN_MATRIX:
         return None
     rows, has = np.flatnonzero(np.diff(side.indptr)), np.zeros(int(side.partner.max(initial=-1)) + 1, bool)
     has[side.partner] = True
@@ -206,23 +213,22 @@ def _ends(lengths: Array) -> Array:
     return np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _table(blocks: list[tuple[Cells, Rule]]) -> Table:
+def _table(blocks: list[Held]) -> Table:
     """Write down the addresses and the numbers of these blocks."""
-    places, codes, numbers = np.zeros((len(blocks), 22), np.int64), [], []
-    kinds = np.int64, np.int32, None, np.uint8, np.int32, np.bool_
-    for b, (cells, rule) in enumerate(blocks):
-        for n, (array, kind) in enumerate(zip(cells[1:], kinds, strict=True)):
-            # A kernel that is given addresses takes every array for what it should be.
-            if not array.flags.c_contiguous or (kind is not None and array.dtype != kind):
-                msg = f"{Cells._fields[n + 1]} must be contiguous {kind}, not {array.dtype}"
-                raise TypeError(msg)
-            places[b, 2 * n], places[b, 2 * n + 1] = address(array), array.size
-        codes.append((cells.layout, rule.kind))
-        numbers.append(rule[1:])
-    return Table(places, np.array(codes), np.array(numbers, np.float64))
+    places = np.zeros((len(blocks), 34), np.int64)
+    for b, one in enumerate(blocks):
+        places[b, :12], places[b, 22:] = _places(one.cells), _places(one.listed)
+    codes = np.array([(one.cells.layout, one.rule.kind, one.listed.layout) for one in blocks])
+    numbers = np.array([(*one.rule[1:], *one.listed_rule[3:]) for one in blocks], dtype=np.float64)
+    return Table(places, codes, numbers)
 
 
-def _with(table: Table, curvature: Floats) -> Table:
-    numbers = table.numbers.copy()
-    numbers[:, 0] = curvature
-    return Table(table.places.copy(), table.codes, numbers)
+def _places(cells: Cells) -> list[int]:
+    """Address and length of each array; a kernel that is given addresses takes every array for what it should be."""
+    places = []
+    for name, array, kind in zip(Cells._fields[1:], cells[1:], _KINDS, strict=True):
+        if not array.flags.c_contiguous or (kind is not None and array.dtype != kind):
+            msg = f"{name} must be contiguous and of type {kind}, not {array.dtype}"
+            raise TypeError(msg)
+        places += [address(array), array.size]
+    return places

@@ -194,7 +194,7 @@ def _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars):
 def _sum_row(cells, rule, own, partners, row, b, sign, chunk, out):
     """Add sign times the cells that one row lists to `out`."""
     n_row, Kp, pending = n_cells(cells, row), chunk.sums.shape[1], 0
-    unit = rule.kind == GAUSSIAN and (cells.layout == LISTED or cells.layout == WHOLE) and len(cells.code) == 0
+    unit = rule.kind == GAUSSIAN and cells.layout in (LISTED, WHOLE) and len(cells.code) == 0
     scalars = out[Kp + SCALARS]
     for start in range(0, n_row, CHUNK):
         n = min(CHUNK, n_row - start)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, QUADRATURE
-from gcmf.engines.chunk_kernels import JIT, block_at, new_chunk
+from gcmf.engines.chunk_kernels import JIT, ONE_BY_ONE, SUMMED, block_at, new_chunk
 from gcmf.engines.row_kernels import (
     BIAS_SPREAD,
     BOUND,
@@ -152,12 +152,12 @@ def _precise(own):
 
 
 @njit(**JIT)
-def sweep_rows(lo, hi, table, listed, scale, layers, alpha, own, damping, point, measured, totals):
+def sweep_rows(lo, hi, table, scale, layers, alpha, own, damping, point, measured, totals):
     """Update rows lo..hi exactly, or by a damped Newton step where damping > 0; bound what they complete.
 
-    table sums the cells, listed goes over them one by one; scale (B,) multiplies the sums; layers (B, 3): whether a
-    block has biases, their prior mean and precision; alpha (n_u,) the precisions of the active columns. totals (d, B)
-    receives the bound of each row's cells in the measured blocks.
+    scale (B,) multiplies the sums; layers (B, 3): whether a block has biases, their prior mean and precision; alpha
+    (n_u,) the precisions of the active columns. totals (d, B) receives the bound of each row's cells in the measured
+    blocks.
     """
     B, Kp, n_u = len(scale), own.pairs.shape[1] // 2, len(alpha)
     dtype = own.pairs.dtype
@@ -168,7 +168,7 @@ def sweep_rows(lo, hi, table, listed, scale, layers, alpha, own, damping, point,
         present = False
         pairs, bias, bias_var = own.pairs[row], own.bias[row], own.bias_var[row]
         for b in range(B):
-            cells, rule, partners, whole = block_at(table, b, Kp, dtype)
+            cells, rule, partners, whole = block_at(table, b, Kp, dtype, SUMMED)
             sum_row(cells, rule, own, partners, whole, row, b, chunk, sums[b])
             present |= sums[b, Kp + SCALARS, SEEN] > 0.0
             if measured[b] and rule.kind != GAUSSIAN:
@@ -182,16 +182,16 @@ def sweep_rows(lo, hi, table, listed, scale, layers, alpha, own, damping, point,
                 kind = table.codes[b, 1]
                 total, trusted = _bound(sums[b], kind, n_u, pairs, bias[b], bias_var[b], before[b], _precise(own))
                 if not trusted:
-                    cells, rule, partners, _ = block_at(listed, b, Kp, dtype)
+                    cells, rule, partners, _ = block_at(table, b, Kp, dtype, ONE_BY_ONE)
                     total = measure_row(cells, rule, own, partners, row, b, chunk)
                 totals[row, b] = total
 
 
 @njit(**JIT)
-def measure_rows(lo, hi, table, listed, own, wanted, rows, totals):
+def measure_rows(lo, hi, table, own, wanted, rows, totals):
     """The bound of the cells of rows lo..hi in the wanted blocks, at the present parameters, into totals (d, B).
 
-    Gaussian blocks from their sums where `table` may be used, else cell by cell. rows (d,): which rows, or none: all.
+    Gaussian blocks from their sums where those can be trusted, else cell by cell. rows (d,): which rows; none: all.
     """
     B, Kp, dtype = len(wanted), own.pairs.shape[1] // 2, own.pairs.dtype
     chunk, sums = new_chunk(Kp, dtype), np.zeros((Kp + 4, Kp))
@@ -202,13 +202,13 @@ def measure_rows(lo, hi, table, listed, own, wanted, rows, totals):
         for b in range(B):
             if not wanted[b]:
                 continue
-            cells, rule, partners, whole = block_at(table, b, Kp, dtype)
+            cells, rule, partners, whole = block_at(table, b, Kp, dtype, SUMMED)
             total, trusted = 0.0, False
             if rule.kind == GAUSSIAN:
                 sum_row(cells, rule, own, partners, whole, row, b, chunk, sums)
                 total, trusted = _bound(sums, rule.kind, Kp, pairs, bias[b], bias_var[b], 0.0, _precise(own))
             if not trusted:
-                cells, rule, partners, _ = block_at(listed, b, Kp, dtype)
+                cells, rule, partners, _ = block_at(table, b, Kp, dtype, ONE_BY_ONE)
                 total = measure_row(cells, rule, own, partners, row, b, chunk)
             totals[row, b] = total
 
@@ -226,7 +226,7 @@ def weigh_rows(lo, hi, table, scale, own, wanted, gain, energy):
         for b in range(B):
             if not wanted[b]:
                 continue
-            cells, rule, partners, whole = block_at(table, b, Kp, dtype)
+            cells, rule, partners, whole = block_at(table, b, Kp, dtype, SUMMED)
             sum_row(cells, rule, own, partners, whole, row, b, chunk, S)
             for k in range(Kp):
                 u, u_var = np.float64(pairs[k]), np.float64(pairs[Kp + k])
@@ -246,7 +246,7 @@ def base_rows(table, wanted, own, out):
     chunk = new_chunk(Kp, dtype)
     for b in range(len(wanted)):
         if wanted[b]:
-            cells, rule, partners, whole = block_at(table, b, Kp, dtype)
+            cells, rule, partners, whole = block_at(table, b, Kp, dtype, SUMMED)
             sum_row(cells, rule, own, partners, whole, 0, b, chunk, out[b])
 
 

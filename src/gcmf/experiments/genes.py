@@ -60,7 +60,7 @@ class Settings:
 
 SETTINGS = {
     Size.QUICK: Settings(("8", "20"), (0.1, 0.5, 0.8), 2, 20, max_iter=60, tol=1e-4),
-    Size.FULL: Settings((), tuple(np.arange(1, 10) / 10), 3, 40, other_factors=(20, 60), other_missing=(0.3, 0.7)),
+    Size.FULL: Settings((), tuple(np.arange(1, 10) / 10), 2, 40, other_factors=(20, 60), other_missing=(0.3, 0.7)),
 }
 
 

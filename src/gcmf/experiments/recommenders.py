@@ -58,7 +58,7 @@ class Settings:
 
 SETTINGS = {
     Size.QUICK: Settings(250, 250, 150, 2, 6, ("random", "cold 20%"), max_iter=40, tol=1e-3),
-    Size.FULL: Settings(None, 2500, 1500, 3, 20),
+    Size.FULL: Settings(None, 2500, 1500, 2, 20),
 }
 
 

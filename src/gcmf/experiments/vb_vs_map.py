@@ -62,7 +62,7 @@ class Settings:
 
 SETTINGS = {
     Size.QUICK: Settings((1, 5, 11), 2, 2, alpha_decades=(-2, 0), tau_decades=(2, 3), map_max_iter=20),
-    Size.FULL: Settings((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), 3, 11),
+    Size.FULL: Settings((1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), 2, 11),
 }
 
 

@@ -69,6 +69,5 @@ def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
     # Entities without a cell hold b = 0 and do not count: Σ (b̄ − μ̄)² is over the n that have one.
     squares = sums.bias_square - 2.0 * mean * sums.bias_sum + n * mean**2
     wide = np.maximum(squares / n + var, MIN_BIAS_SCALE)
-    return replace(
-        posterior, bias=BiasPrior(*(np.where(biased, a, b) for a, b in ((mean, 0.0), (var, 0.0), (wide, 1.0))))
-    )
+    layers = (np.where(biased, found, none) for found, none in ((mean, 0.0), (var, 0.0), (wide, 1.0)))
+    return replace(posterior, bias=BiasPrior(*layers))

@@ -103,15 +103,21 @@ def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
     K = M.shape[1]
     R = np.eye(K)
     same = (posterior.on[:, :, None] == posterior.on[:, None, :]).all(axis=0)
+    rounds, moved = _tournament(K), np.ones(K, dtype=bool)
     for _ in range(_MAX_ROUNDS):
-        gained = 0.0
-        for first, second in _tournament(K):
-            allowed = same[first, second]
+        # Two factors that stayed where they were have found their angle already.
+        gained, before, moved = 0.0, moved, np.zeros(K, dtype=bool)
+        for first, second in rounds:
+            allowed = same[first, second] & (before[first] | before[second] | moved[first] | moved[second])
             k, j = first[allowed], second[allowed]
             if len(k) == 0:
                 continue
             turn, gain = _best_turn(M, half, posterior.on, k, j)
             gained += gain
+            moved[k] |= turn != 0.0
+            moved[j] |= turn != 0.0
+            if not turn.any():
+                continue
             G = np.eye(K)
             G[k, k] = G[j, j] = np.cos(turn)
             G[j, k], G[k, j] = np.sin(turn), -np.sin(turn)
@@ -133,7 +139,7 @@ def _best_turn(
         c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
         one = c * c * a + 2 * c * s * x + s * s * b
         other = s * s * a - 2 * c * s * x + c * c * b
-        logs = np.log(np.maximum(one, 1e-300)) + np.log(np.maximum(other, 1e-300))
+        logs = np.log(np.maximum(one, 1e-150) * np.maximum(other, 1e-150))
         return np.asarray(np.einsum("e,aep->ap", half, logs))
 
     angle, width = np.repeat(_ANGLES[:, None], len(k), axis=1), _ANGLES[1] - _ANGLES[0]

@@ -106,7 +106,7 @@ class Posterior:
         """Independent arrays with the same values."""
         return self.with_state(self.state.copy(), on=self.on.copy())
 
-    def with_state(self, state: State, **changes: Any) -> Posterior:
+    def with_state(self, state: State, **changes: Any) -> Posterior:  # noqa: ANN401 - as of `replace`
         """Return this posterior with another state, of which nothing is known unless `known` says so."""
         return replace(self, **{"known": None, **changes, "state": state})
 
