@@ -129,16 +129,16 @@ class Chunk(NamedTuple):
 
 @njit(**JIT)
 def new_chunk(Kp, dtype):
-    """Room for one chunk of cells of Kp padded factors."""
+    """Room for one chunk of cells of Kp padded factors; zeros, because kernels take the number 1 from x[0] * 0 + 1."""
     return Chunk(
-        np.empty(CHUNK, np.int64),
-        np.empty(CHUNK, dtype),
-        np.empty(CHUNK, dtype),
-        np.empty(CHUNK, dtype),
-        np.empty(CHUNK, dtype),
-        np.empty((CHUNK, 2 * Kp), dtype),
-        np.empty((CHUNK, Kp), dtype),
-        np.empty((CHUNK, 2), dtype),
+        np.zeros(CHUNK, np.int64),
+        np.zeros(CHUNK, dtype),
+        np.zeros(CHUNK, dtype),
+        np.zeros(CHUNK, dtype),
+        np.zeros(CHUNK, dtype),
+        np.zeros((CHUNK, 2 * Kp), dtype),
+        np.zeros((CHUNK, Kp), dtype),
+        np.zeros((CHUNK, 2), dtype),
         np.zeros((Kp + 3, Kp), dtype),
         np.zeros((3, Kp), dtype),
     )
