@@ -36,9 +36,9 @@ MAX_WARM_UP = 200
 TEST_EVERY = 5
 #: Sweeps after the warm-up at which a rotation is tried: often while the factors still find their axes.
 ROTATE_AT = (0, 5, 10, 20, 40, 80, 160, 320)
-#: Sweeps that new factors get to prove themselves, the nats by which they must raise the bound at least (and ten
-#: times what counts as flat), and how often they are offered.
-GROW_SWEEPS = 12
+#: Sweeps that new factors get to find their place, and once more to prove themselves; the nats by which they must
+#: raise the bound at least (and ten times what counts as flat), and how often they are offered.
+GROW_SWEEPS = 10
 GROW_GAIN = 1.0
 MAX_TRIALS = 10
 #: A fall of the bound by more than this fraction is no rounding error.
@@ -202,14 +202,14 @@ class Driver:
     def _hyper(self) -> Hyper:
         return hyper_of(self._spec, self._posterior, self._damping)
 
-    def _sweep(self, *, warm: bool) -> None:
-        """Every entity set once, then the precisions and the bias priors."""
+    def _sweep(self, *, warm: bool, held: int = 0) -> None:
+        """Every entity set once, then the precisions and the bias priors; α of the last `held` factors stays."""
         spec = self._spec
         for e in range(len(spec.sizes)):
             swept = self._engine.sweep(e, self._hyper())
             known = self._posterior.moments.after(e, swept)
             self._measured = np.where(np.isnan(swept.measured), self._measured, swept.measured)
-            self._posterior = update_alpha(spec, replace(self._posterior, known=known), pooled=warm)
+            self._posterior = update_alpha(spec, replace(self._posterior, known=known), pooled=warm, held=held)
         self._posterior = update_tau(spec, self._posterior, self._measured)
         self._posterior = moves.shift(spec, update_bias_prior(spec, self._posterior))
         if not warm:
@@ -260,6 +260,9 @@ class Driver:
         better = False
         try:
             self._adopt(moves.grow(self._spec, self._posterior, relations, self._rng))
+            # A random direction is not judged before it had time to turn to what is left to explain.
+            for _ in range(GROW_SWEEPS):
+                self._sweep(warm=False, held=room)
             for _ in range(GROW_SWEEPS):
                 self._sweep(warm=False)
             self._restructure()

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 MIN_BIAS_SCALE = 1e-6
 
 
-def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False) -> Posterior:
+def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held: int = 0) -> Posterior:
     """a = a₀ + d_e/2, b = b₀ + S_ek/2; with common α, d and S are summed over the entity sets.
 
-    `pooled` holds α equal for all factors of a set, the best such value: no factor is singled out yet.
+    `pooled` holds α equal for all factors of a set, the best such value: no factor is singled out yet. The last
+    `held` factors keep the α they have.
     """
     prior, S, d = spec.priors, posterior.moments.square, spec.n_entities[:, None] * posterior.on
     if spec.common:
@@ -40,6 +41,7 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False) -> P
         mean = np.where(posterior.on, rate, 0.0).sum(axis=1, keepdims=True) / n_on
         rate = np.maximum(mean, shape / np.sqrt(n_on))
     fixed = spec.unit_variance[:, None] | ~posterior.on
+    fixed[:, fixed.shape[1] - held :] = True
     shape = np.maximum(np.where(fixed, posterior.alpha.shape, shape), 1e-3)
     return replace(posterior, alpha=Gamma(shape, np.where(fixed, posterior.alpha.rate, rate)))
 
