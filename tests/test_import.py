@@ -12,10 +12,10 @@ import pytest
 HEAVY = ("numba", "pandas", "sklearn", "matplotlib", "scipy", "rich", "typer", "narwhals", "safetensors")
 FIT = """
 import json, numpy as np, gcmf
-from gcmf.engines import row_kernels
+from gcmf.engines import solve_kernels
 gcmf.GCMF(2, max_iter=30, tol=1e-2, random_state=0, progress=False, dtype="float64").fit(
     {("a", "b"): np.random.default_rng(0).normal(size=(6, 5))})
-kernels = (row_kernels.sweep_rows, row_kernels.measure_rows, row_kernels.weigh_rows)
+kernels = (solve_kernels.sweep_rows, solve_kernels.measure_rows, solve_kernels.weigh_rows)
 print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]))
 """
 

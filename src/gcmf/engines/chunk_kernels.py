@@ -35,9 +35,11 @@ class Cells(NamedTuple):
     partner: Any
     """Partner's row, or its position in members where unlisted cells are zeros."""
     value: Any
-    """Values in the working precision, or nothing where they are codes."""
+    """Values in the working precision, or nothing,"""
+    wide: Any
+    """or values in float64, or nothing,"""
     code: Any
-    """Values of one byte each, or nothing."""
+    """or values of one byte each, or nothing."""
     members: Any
     """Partners of a row of which all cells are observed."""
     covered: Any
@@ -86,7 +88,7 @@ class Table(NamedTuple):
     """
 
     places: Any
-    """(B, 34) int64: address and length of the arrays of Cells, Partners and Whole, in the order of `block_at`; then
+    """(B, 38) int64: address and length of the arrays of Cells, Partners and Whole, in the order of `block_at`; then
     those of the Cells that list every observed one."""
     codes: Any
     """(B, 3): layout, kind, and the layout of those that list every one."""
@@ -148,25 +150,26 @@ def new_chunk(Kp, dtype):
 def block_at(table, b, Kp, dtype, listed):
     """Cells (as they are summed, or every one listed), rule, partners and what is known of whole rows, of block b."""
     at, code, number = table.places[b], table.codes[b], table.numbers[b]
-    own, values = (at[22:], number[5:]) if listed else (at, number[2:])
+    own, values = (at[24:], number[5:]) if listed else (at, number[2:])
     cells = Cells(
         code[2] if listed else code[0],
         carray(pointer(own[0]), own[1], np.int64),
         carray(pointer(own[2]), own[3], np.int32),
         carray(pointer(own[4]), own[5], dtype),
-        carray(pointer(own[6]), own[7], np.uint8),
-        carray(pointer(own[8]), own[9], np.int32),
-        carray(pointer(own[10]), own[11], np.bool_),
+        carray(pointer(own[6]), own[7], np.float64),
+        carray(pointer(own[8]), own[9], np.uint8),
+        carray(pointer(own[10]), own[11], np.int32),
+        carray(pointer(own[12]), own[13], np.bool_),
     )
     rule = Rule(code[1], number[0], number[1], values[0], values[1], values[2])
     partners = Partners(
-        carray(pointer(at[12]), (at[13] // (2 * Kp), 2 * Kp), dtype),
-        carray(pointer(at[14]), at[15], dtype),
+        carray(pointer(at[14]), (at[15] // (2 * Kp), 2 * Kp), dtype),
         carray(pointer(at[16]), at[17], dtype),
+        carray(pointer(at[18]), at[19], dtype),
     )
     whole = Whole(
-        carray(pointer(at[18]), (Kp + 4, Kp), np.float64),
-        carray(pointer(at[20]), (at[21] // (Kp + 3), Kp + 3), np.float64),
+        carray(pointer(at[20]), (Kp + 4, Kp), np.float64),
+        carray(pointer(at[22]), (at[23] // (Kp + 3), Kp + 3), np.float64),
     )
     return cells, rule, partners, whole
 
@@ -177,6 +180,14 @@ def n_cells(cells, row):
     if cells.layout == FILLED:
         return len(cells.members) if cells.covered[row] else 0
     return cells.indptr[row + 1] - cells.indptr[row]
+
+
+@njit(**JIT)
+def value_at(cells, p):
+    """The value of listed cell p as it was brought, in float64."""
+    if len(cells.wide) > 0:
+        return cells.wide[p]
+    return np.float64(cells.code[p]) if len(cells.code) > 0 else np.float64(cells.value[p])
 
 
 @njit(**JIT)
@@ -193,7 +204,7 @@ def load(cells, rule, partners, row, start, n, chunk):
         p = lo + np.searchsorted(cells.partner[lo:hi], start)
         while p < hi and cells.partner[p] < start + n:
             c = cells.partner[p] - start
-            value = np.float64(cells.code[p]) if coded else np.float64(cells.value[p])
+            value = value_at(cells, p)
             hole = value == 255.0 if coded else np.isnan(value)
             seen[c] = 0 if hole else 1
             x[c] = rule.fill if hole else (value - center) * inverse
@@ -201,7 +212,7 @@ def load(cells, rule, partners, row, start, n, chunk):
     else:
         for c in range(n):
             p = lo + start + c
-            value = np.float64(cells.code[p]) if coded else np.float64(cells.value[p])
+            value = value_at(cells, p)
             idx[c] = cells.members[cells.partner[p]] if cells.layout == WHOLE_ZEROS else cells.partner[p]
             # fastmath says nothing of NaN here: `nnan` is not among the flags of JIT.
             hole = cells.layout == WHOLE_ZEROS and (value == 255.0 if coded else np.isnan(value))

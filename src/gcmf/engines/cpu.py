@@ -113,9 +113,9 @@ class CpuEngine:
     def _pack(self, e: int, on: Array, hyper: Hyper) -> _Job:
         """Active columns of the rows and of their partners, padded, and where the kernels find everything."""
         s, layout, blocks = self._state, self._layouts[e], self._problem.blocks[e]
-        own = Own(pack(s.mean[e], s.var[e], on),
-                  np.stack([s.bias_mean[b.layer] for b in blocks], axis=1),
-                  np.stack([s.bias_var[b.layer] for b in blocks], axis=1))  # fmt: skip
+        own = Own(pack(s.mean[e], s.var[e], on), *np.empty((2, len(s.mean[e]), len(blocks)), s.mean[e].dtype))
+        for n, block in enumerate(blocks):
+            own.bias[:, n], own.bias_var[:, n] = s.bias_mean[block.layer], s.bias_var[block.layer]
         pairs = [pack(s.mean[b.other], s.var[b.other], on) for b in blocks]
         bias = [s.bias_mean[b.other_layer] + own.bias.dtype.type(b.offset) for b in blocks]
         bias_var = [s.bias_var[b.other_layer] for b in blocks]
@@ -175,13 +175,13 @@ class _Job:
     def point_at(self, b: int, partners: tuple[Array, Array, Array]) -> None:
         """Enter the parameters of block b's partners."""
         pairs, bias, bias_var = partners
-        self.table.places[b, 12:18] = (
+        self.table.places[b, 14:20] = (
             address(pairs), pairs.size, address(bias), bias.size, address(bias_var), bias_var.size
         )  # fmt: skip
 
     def point_at_whole(self, b: int, base: Floats, products: Floats) -> None:
         """Enter what is known of the whole rows of block b."""
-        self.table.places[b, 18:22] = address(base), base.size, address(products), products.size
+        self.table.places[b, 20:24] = address(base), base.size, address(products), products.size
 
 
 class _Guard:

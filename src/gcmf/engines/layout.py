@@ -29,8 +29,13 @@ MAX_HOLES = 0.6
 #: Cells below which a matrix product is more trouble than a loop.
 MIN_MATRIX = 20_000
 #: Types of the arrays of Cells; None is the working precision.
-_KINDS = np.int64, np.int32, None, np.uint8, np.int32, np.bool_
-_NO_MEMBERS, _NO_ROWS, _NO_CODES = np.empty(0, np.int32), np.empty(0, bool), np.empty(0, np.uint8)
+_KINDS = np.int64, np.int32, None, np.float64, np.uint8, np.int32, np.bool_
+_NO_WIDE, _NO_CODES, _NO_MEMBERS, _NO_ROWS = (
+    np.empty(0),
+    np.empty(0, np.uint8),
+    np.empty(0, np.int32),
+    np.empty(0, bool),
+)
 
 
 class Matrix(NamedTuple):
@@ -84,7 +89,7 @@ class Held:
         """One row with a cell for every member, all at the value `fill`: what whole rows have in common."""
         members = self.cells.members
         values = np.full(len(members), self.rule.fill, self.cells.value.dtype)
-        one = Cells(LISTED, np.array([0, len(members)]), members, values, _NO_CODES, _NO_MEMBERS, _NO_ROWS)
+        one = Cells(LISTED, np.array([0, len(members)]), members, values, _NO_WIDE, _NO_CODES, _NO_MEMBERS, _NO_ROWS)
         rule = self.rule._replace(center=0.0, inverse_scale=1.0)
         return Held(one, rule, one, rule, np.array([len(members)]))
 
@@ -133,7 +138,7 @@ class Layout:
     def base_table(self, table: Table) -> Table:
         """One row per block, for what its whole rows have in common."""
         places = table.places.copy()
-        places[:, :12] = self._bases.places[:, :12]
+        places[:, :14] = self._bases.places[:, :14]
         return Table(places, self._bases.codes, self._bases.numbers)
 
 
@@ -180,18 +185,18 @@ def _as_listed(block: Block, dtype: np.dtype[Any]) -> tuple[Cells, Rule]:
     """Return the cells as the collection holds them; values are copied only to change their precision."""
     side, lik = block.cells, block.likelihood
     rule = Rule(lik.code, 1.0, float(lik.zero_weight), block.center, 1.0 / block.scale, -block.center / block.scale)
-    value, code = np.empty(0, dtype), _NO_CODES
+    value, wide, code = np.empty(0, dtype), _NO_WIDE, _NO_CODES
     if side.value.dtype == np.uint8:
         code = side.value
     elif side.value.dtype == dtype:
         value = side.value
+    elif side.value.dtype == np.float64:
+        wide = side.value
     else:
-        # Centered first: rounding must not eat what varies.
-        value = ((side.value.astype(np.float64) - block.center) / block.scale).astype(dtype)
-        rule = rule._replace(center=0.0, inverse_scale=1.0)
+        value = side.value.astype(dtype)
     if side.members is None or side.covered is None:
-        return Cells(LISTED, side.indptr, side.partner, value, code, _NO_MEMBERS, _NO_ROWS), rule
-    return Cells(FILLED, side.indptr, side.partner, value, code, side.members, side.covered), rule
+        return Cells(LISTED, side.indptr, side.partner, value, wide, code, _NO_MEMBERS, _NO_ROWS), rule
+    return Cells(FILLED, side.indptr, side.partner, value, wide, code, side.members, side.covered), rule
 
 
 def _by_holes(listed: Cells, rule: Rule, matrix: Matrix) -> Held:
@@ -202,7 +207,7 @@ def _by_holes(listed: Cells, rule: Rule, matrix: Matrix) -> Held:
     lengths, covered, there = np.zeros(d, np.int64), np.zeros(d, bool), np.zeros(d, np.int64)
     lengths[matrix.rows] = np.bincount(i, minlength=len(matrix.rows))
     covered[matrix.rows], there[matrix.rows] = whole, 1
-    cells = Cells(WHOLE, _ends(lengths), matrix.cols[j], matrix.x[i, j], _NO_CODES, matrix.cols, covered)
+    cells = Cells(WHOLE, _ends(lengths), matrix.cols[j], matrix.x[i, j], _NO_WIDE, _NO_CODES, matrix.cols, covered)
     plain = rule._replace(center=0.0, inverse_scale=1.0, fill=0.0)
     squares = np.einsum("ij,ij->i", matrix.x, matrix.x, dtype=np.float64)
     rows = WholeRows(matrix.x, matrix.cols, _ends(there), squares, matrix.x.sum(axis=1, dtype=np.float64))
@@ -215,9 +220,9 @@ def _ends(lengths: Array) -> Array:
 
 def _table(blocks: list[Held]) -> Table:
     """Write down the addresses and the numbers of these blocks."""
-    places = np.zeros((len(blocks), 34), np.int64)
+    places = np.zeros((len(blocks), 38), np.int64)
     for b, one in enumerate(blocks):
-        places[b, :12], places[b, 22:] = _places(one.cells), _places(one.listed)
+        places[b, :14], places[b, 24:] = _places(one.cells), _places(one.listed)
     codes = np.array([(one.cells.layout, one.rule.kind, one.listed.layout) for one in blocks])
     numbers = np.array([(*one.rule[1:], *one.listed_rule[3:]) for one in blocks], dtype=np.float64)
     return Table(places, codes, numbers)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, JAAKKOLA, lower_bound, quadratic
-from gcmf.engines.chunk_kernels import CHUNK, JIT, LISTED, WHOLE, WHOLE_ZEROS, load, n_cells
+from gcmf.engines.chunk_kernels import CHUNK, JIT, LISTED, WHOLE, WHOLE_ZEROS, load, n_cells, value_at
 from gcmf.engines.simd import LANES, TILE, add_four, add_one, add_two, copy_row, decay, predictor, scale_row
 
 #: Cells summed in the working precision before the sums go to float64: bounds the error of float32.
@@ -51,7 +51,7 @@ def _sum_unit(cells, rule, partners, start, n, chunk, scalars, sign):
     sum_wt, squares, spread = one * 0, one * 0, one * 0
     for c in range(n):
         j = cells.partner[start + c]
-        x = (np.float64(cells.value[start + c]) - center) * inverse
+        x = (value_at(cells, start + c) - center) * inverse
         t = one * x - partners.bias[j]
         chunk.idx[c] = j
         chunk.pair[c, 0], chunk.pair[c, 1] = t, one
@@ -194,7 +194,7 @@ def _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars):
 def _sum_row(cells, rule, own, partners, row, b, sign, chunk, out):
     """Add sign times the cells that one row lists to `out`."""
     n_row, Kp, pending = n_cells(cells, row), chunk.sums.shape[1], 0
-    unit = rule.kind == GAUSSIAN and cells.layout in (LISTED, WHOLE) and len(cells.code) == 0
+    unit = rule.kind == GAUSSIAN and cells.layout in (LISTED, WHOLE)
     scalars = out[Kp + SCALARS]
     for start in range(0, n_row, CHUNK):
         n = min(CHUNK, n_row - start)

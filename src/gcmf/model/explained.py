@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 #: Cells per relation that are looked at; larger relations are sampled evenly.
-MAX_CELLS = 1_000_000
-_CHUNK = 50_000
+MAX_CELLS = 200_000
+_CHUNK = 10_000
 
 
 class Explained(NamedTuple):

@@ -14,6 +14,8 @@ from gcmf.errors import DataError, OptionError
 from gcmf.likelihoods import Gaussian, Likelihood, resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from gcmf.data.cells import Cells
@@ -60,6 +62,11 @@ class Spec:
     def n_bias(self) -> NDArray[np.float64]:
         """Number of biases per layer, (2M,)."""
         return np.array([seen.sum() for seen in self.in_layer], dtype=float)
+
+    @cached_property
+    def sides(self) -> NDArray[np.intp]:
+        """Row sets and column sets of the relations, (2, M)."""
+        return np.array(self.ends).T
 
     @cached_property
     def gaussian(self) -> NDArray[np.bool_]:
@@ -119,14 +126,16 @@ class _Summary:
 
 def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
     """Moments of a relation's cells; unlisted cells of a filled relation are counted, not listed."""
-    x = _listed(cells.rows.value)
-    n, total, largest = cells.n_cells, float(x.sum()), float(x.max(initial=0.0))
-    constant = float(likelihood.constant(x).sum())
+    value, n = cells.rows.value, cells.n_cells
+    total = sum(float(x.sum()) for x in _listed(value))
+    largest = max((float(x.max(initial=0.0)) for x in _listed(value)), default=0.0)
     if not isinstance(likelihood, Gaussian):
+        constant = sum(float(likelihood.constant(x).sum()) for x in _listed(value))
         return _Summary(total / n, 0.0, 1.0, largest, constant)
     center = np.float64(total / n)
+    n_listed = sum(len(x) for x in _listed(value))
     # Unlisted cells of a filled relation are zeros: they add center² each.
-    spread = float(((x - center) ** 2).sum()) + (n - len(x)) * center**2
+    spread = sum(float(((x - center) ** 2).sum()) for x in _listed(value)) + (n - n_listed) * center**2
     scale = float(np.sqrt(spread / n))
     if not np.isfinite(scale):
         msg = f"The values of a gaussian relation reach {largest:.3g}: their squares overflow. Rescale them."
@@ -134,11 +143,12 @@ def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
     return _Summary(0.0, float(center), scale if scale > 0 else 1.0, largest, 0.0)
 
 
-def _listed(value: NDArray[Any]) -> NDArray[np.float64]:
-    """The listed values that are no holes."""
-    if value.dtype == np.uint8:
-        return np.asarray(value[value != HOLE], dtype=np.float64)
-    return np.asarray(value[~np.isnan(value)], dtype=np.float64)
+def _listed(value: NDArray[Any], size: int = 1 << 18) -> Iterator[NDArray[np.float64]]:
+    """Yield the listed values that are no holes, a part at a time: they may fill half of the memory already."""
+    for start in range(0, len(value), size):
+        part = value[start : start + size]
+        seen = part != HOLE if part.dtype == np.uint8 else ~np.isnan(part)
+        yield np.asarray(part[seen], dtype=np.float64)
 
 
 def _bias_layers(names: tuple[str, ...], options: FitOptions) -> tuple[bool, ...]:

@@ -32,7 +32,8 @@ class Change(NamedTuple):
 
 def carried(spec: Spec, on: Flags) -> Flags:
     """Which factor reaches which relation: both its entity sets must hold it, (M, K)."""
-    return np.stack([on[r] & on[c] for r, c in spec.ends])
+    rows, cols = spec.sides
+    return on[rows] & on[cols]
 
 
 def price(spec: Spec) -> Floats:
