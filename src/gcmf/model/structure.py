@@ -33,7 +33,7 @@ class Change(NamedTuple):
 def carried(spec: Spec, on: Flags) -> Flags:
     """Which factor reaches which relation: both its entity sets must hold it, (M, K)."""
     rows, cols = spec.sides
-    return on[rows] & on[cols]
+    return np.asarray(on[rows] & on[cols])
 
 
 def price(spec: Spec) -> Floats:
