@@ -134,17 +134,18 @@ def _best_turn(
     a, b, x = M[:, k, k], M[:, j, j], M[:, k, j]
     live = np.ones_like(a, dtype=bool) if len(M) != len(on) else on[:, k]
     a, b = np.where(live, a, 1.0), np.where(live, b, 1.0)
+    square, half_gap = ((a + b) / 2) ** 2, (a - b) / 2
 
     def height(angle: Floats) -> Floats:
-        c, s = np.cos(angle)[:, None], np.sin(angle)[:, None]
-        one = c * c * a + 2 * c * s * x + s * s * b
-        other = s * s * a - 2 * c * s * x + c * c * b
-        logs = np.log(np.maximum(one, 1e-150) * np.maximum(other, 1e-150))
-        return np.asarray(np.einsum("e,aep->ap", half, logs))
+        # The two turned diagonals are (a + b)/2 ± r with r = (a − b)/2 · cos 2φ + x sin 2φ.
+        r = half_gap * np.cos(2 * angle)[:, None] + x * np.sin(2 * angle)[:, None]
+        logs = np.log(np.maximum(square - r * r, 1e-14 * square))
+        return np.asarray((half[:, None] * logs).sum(axis=1))
 
-    angle, width = np.repeat(_ANGLES[:, None], len(k), axis=1), _ANGLES[1] - _ANGLES[0]
+    angle, width = _ANGLES[:, None], _ANGLES[1] - _ANGLES[0]
     for _ in range(3):
         values = height(angle)
+        angle = np.broadcast_to(angle, values.shape)
         best = angle[values.argmin(axis=0), np.arange(len(k))]
         angle, width = best + np.linspace(-width, width, 17)[:, None], width / 8.0
     gain = height(np.zeros((1, len(k))))[0] - values.min(axis=0)
