@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     _Parts = dict[int, Floats]
 
 #: Cost of solving for a row, in cells.
-ROW_COST = 16
+ROW_COST = 64
 #: Cells per row range: below this a range is done before another thread would have started.
 RANGE_COST = 20_000
 _ALL_ROWS = np.empty(0, bool)
@@ -35,7 +35,7 @@ class CpuEngine:
     def __init__(self, problem: Problem, *, dtype: str, n_threads: int) -> None:
         self._problem = problem
         self._layouts = Layout.of(problem, np.dtype(dtype))
-        self._ranges = [_row_ranges(layout.n_listed) for layout in self._layouts]
+        self._ranges = [_row_ranges(layout.cost) for layout in self._layouts]
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
@@ -245,7 +245,7 @@ def _halfway(new: Array, old: Array) -> Array:
     return np.where(total > 0, 2 * new * old / np.where(total > 0, total, 1), new)
 
 
-def _row_ranges(n_listed: Array) -> list[int]:
+def _row_ranges(cost: Array) -> list[int]:
     """Edges of row ranges of about equal cost; they never depend on the number of threads."""
-    passed = np.cumsum(n_listed + ROW_COST) // RANGE_COST
-    return [*np.flatnonzero(np.diff(passed, prepend=-1)).tolist(), len(n_listed)]
+    passed = np.cumsum(cost + ROW_COST) // RANGE_COST
+    return [*np.flatnonzero(np.diff(passed, prepend=-1)).tolist(), len(cost)]

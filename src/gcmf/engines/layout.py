@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 MAX_HOLES = 0.6
 #: Cells below which a matrix product is more trouble than a loop.
 MIN_MATRIX = 20_000
+#: Cells of a matrix product that take the time of one cell of a loop.
+CELLS_PER_LOOP = 40
 #: Types of the arrays of Cells; None is the working precision.
 _KINDS = np.int64, np.int32, None, np.float64, np.uint8, np.int32, np.bool_
 _NO_WIDE, _NO_CODES, _NO_MEMBERS, _NO_ROWS = (
@@ -108,6 +110,8 @@ class Layout:
         self.whole = np.array([one.cells.layout in (WHOLE, WHOLE_ZEROS) for one in held])
         self.matrices = [one.matrix for one in held]
         self.n_listed = np.sum([one.n_listed for one in held], axis=0)
+        products = sum(len(one.matrix.cols) for one in held if one.matrix is not None)
+        self.cost = self.n_listed + products // CELLS_PER_LOOP
         self._table = _table(held)
         bases = [one.base() for one in held]
         self._bases = _table(bases)
