@@ -135,11 +135,12 @@ def _best_turn(
     live = np.ones_like(a, dtype=bool) if len(M) != len(on) else on[:, k]
     a, b = np.where(live, a, 1.0), np.where(live, b, 1.0)
     square, half_gap = ((a + b) / 2) ** 2, (a - b) / 2
+    least = np.maximum(1e-14 * square, 1e-300)
 
     def height(angle: Floats) -> Floats:
         # The two turned diagonals are (a + b)/2 ± r with r = (a − b)/2 · cos 2φ + x sin 2φ.
         r = half_gap * np.cos(2 * angle)[:, None] + x * np.sin(2 * angle)[:, None]
-        logs = np.log(np.maximum(square - r * r, 1e-14 * square))
+        logs = np.log(np.maximum(square - r * r, least))
         return np.asarray((half[:, None] * logs).sum(axis=1))
 
     angle, width = _ANGLES[:, None], _ANGLES[1] - _ANGLES[0]
