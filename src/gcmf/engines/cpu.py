@@ -16,7 +16,7 @@ from gcmf.engines.layout import Layout, address
 from gcmf.engines.solve_kernels import base_rows, bias_moments, measure_rows, moments, sweep_rows, weigh_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gcmf.engines.base import Array, Floats, Hyper, Problem, State
 
@@ -73,7 +73,7 @@ class CpuEngine:
     def measure(self, hyper: Hyper) -> Floats:
         """Sum of the cells' bounds per relation, at the current parameters."""
         result = np.empty(self._problem.n_relations)
-        for e, layout in enumerate(self._layouts):
+        for e, layout in self._row_sides():
             job, wanted = self._pack(e, np.arange(hyper.on.shape[1]), hyper), layout.row_side
             totals = np.zeros((self._problem.sizes[e], len(wanted)))
 
@@ -88,7 +88,7 @@ class CpuEngine:
         """Gain and energy of each factor in each relation, (M, K) each."""
         K = hyper.on.shape[1]
         result = np.zeros((2, self._problem.n_relations, K))
-        for e, layout in enumerate(self._layouts):
+        for e, layout in self._row_sides():
             job, wanted = self._pack(e, np.arange(K), hyper), layout.row_side
             parts = {lo: np.zeros((2, len(wanted), job.width)) for lo in self._ranges[e][:-1]}
 
@@ -100,6 +100,10 @@ class CpuEngine:
             total = np.sum([parts[lo] for lo in sorted(parts)], axis=0)
             result[:, layout.relations[wanted]] = total[:, wanted, :K]
         return result[0], result[1]
+
+    def _row_sides(self) -> Iterator[tuple[int, Layout]]:
+        """The entity sets that hold the rows of some relation: enough to see every cell once."""
+        return ((e, layout) for e, layout in enumerate(self._layouts) if layout.row_side.any())
 
     def _run(self, e: int, work: Callable[[int, int], None]) -> None:
         """Call work(lo, hi) on the row ranges of one entity set."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 LANES = 8
 #: Rows of a register tile: up to 4 × 3 vectors of sums stay in registers while the cells stream by.
 TILE = 4
+_WIDEST = 3
 _FUSE = ("contract",)
 _REORDER = ("contract", "reassoc")
 
@@ -79,79 +80,53 @@ class _Emitter:
         return self.builder.extract_element(value, ir.Constant(ir.IntType(32), 0))
 
 
-def _make_add_tile(rows: int, vectors: int) -> Callable[..., None]:
+def _add_tile(emit: _Emitter, rows: int, vectors: int, args: Any) -> None:
+    """out[k+a, j+l] += Σ_{c<n} q[c, at+a] · g[c, start+l] for the rows a and the lanes l of one tile."""
+    (out, k, j, q, at, g, start, n), builder = args, emit.builder
+    sums = [[cgutils.alloca_once_value(builder, emit.zero) for _ in range(vectors)] for _ in range(rows)]
+    with cgutils.for_range(builder, n, intp=n.type) as loop:
+        values = [emit.load(g, loop.index, emit.plus(start, v * LANES)) for v in range(vectors)]
+        for a in range(rows):
+            factor = emit.spread(emit.item(q, loop.index, emit.plus(at, a)))
+            for v in range(vectors):
+                emit.add_into(sums[a][v], factor, values[v])
+    for a in range(rows):
+        for v in range(vectors):
+            place = out, emit.plus(k, a), emit.plus(j, v * LANES)
+            emit.store(builder.fadd(emit.load(*place), builder.load(sums[a][v])), *place)
+
+
+def _make_add_rows(rows: int) -> Callable[..., None]:
     @intrinsic
-    def add_tile(typingctx, out, k, j, q, at, g, start, n):
-        """out[k+a, j+l] += Σ_{c<n} q[c, at+a] · g[c, start+l] for the rows a and the lanes l of the tile."""
-        del typingctx, k, j, at, start, n
+    def add_rows(typingctx, out, k, j, end, q, at, g, start, n):
+        """out[k:k+rows, j:end] += Σ_{c<n} q[c, at:at+rows]ᵀ g[c, start:…], by tiles of three vectors, then fewer."""
+        del typingctx, k, j, end, at, start, n
         word = types.intp
-        signature = types.void(out, word, word, q, word, g, word, word)
+        signature = types.void(out, word, word, word, q, word, g, word, word)
 
         def codegen(context, builder, signature, args):
-            kinds, (out, k, j, q, at, g, start, n) = signature.args, args
-            emit = _Emitter(context, builder, kinds[5].dtype)
-            out, q, g = (emit.array(kinds[a], value) for a, value in ((0, out), (3, q), (5, g)))
-            sums = [[cgutils.alloca_once_value(builder, emit.zero) for _ in range(vectors)] for _ in range(rows)]
-            with cgutils.for_range(builder, n, intp=n.type) as loop:
-                values = [emit.load(g, loop.index, emit.plus(start, v * LANES)) for v in range(vectors)]
-                for a in range(rows):
-                    factor = emit.spread(emit.item(q, loop.index, emit.plus(at, a)))
-                    for v in range(vectors):
-                        emit.add_into(sums[a][v], factor, values[v])
-            for a in range(rows):
-                for v in range(vectors):
-                    place = out, emit.plus(k, a), emit.plus(j, v * LANES)
-                    emit.store(builder.fadd(emit.load(*place), builder.load(sums[a][v])), *place)
+            kinds, (out, k, j, end, q, at, g, start, n) = signature.args, args
+            emit = _Emitter(context, builder, kinds[6].dtype)
+            out, q, g = (emit.array(kinds[a], value) for a, value in ((0, out), (4, q), (6, g)))
+            wide = ir.Constant(j.type, _WIDEST * LANES)
+            rest = builder.srem(builder.sub(end, j), wide)
+            last = builder.sub(end, rest)
+            with _first(cgutils.for_range_slice(builder, j, last, wide, intp=j.type)) as at_j:
+                at_g = builder.add(start, builder.sub(at_j, j))
+                _add_tile(emit, rows, _WIDEST, (out, k, at_j, q, at, g, at_g, n))
+            at_g = builder.add(start, builder.sub(last, j))
+            for vectors in range(1, _WIDEST):
+                fits = builder.icmp_signed("==", rest, ir.Constant(j.type, vectors * LANES))
+                with builder.if_then(fits):
+                    _add_tile(emit, rows, vectors, (out, k, last, q, at, g, at_g, n))
             return context.get_dummy_value()
 
         return signature, codegen
 
-    return add_tile
+    return add_rows
 
 
-_FOUR = [_make_add_tile(TILE, vectors) for vectors in (1, 2, 3)]
-_TWO = [_make_add_tile(2, vectors) for vectors in (1, 2, 3)]
-_ONE = [_make_add_tile(1, vectors) for vectors in (1, 2, 3)]
-_four_1, _four_2, _four_3 = _FOUR
-_two_1, _two_2, _two_3 = _TWO
-_one_1, _one_2, _one_3 = _ONE
-_JIT = {"cache": True, "nogil": True}
-
-
-@njit(**_JIT)
-def add_four(out, k, j, end, q, at, g, start, n):
-    """out[k:k+4, j:end] += Σ_c q[c, at:at+4]ᵀ g[c, start:…], by tiles of up to three vectors."""
-    while end - j >= 3 * LANES:
-        _four_3(out, k, j, q, at, g, start, n)
-        j, start = j + 3 * LANES, start + 3 * LANES
-    if end - j == 2 * LANES:
-        _four_2(out, k, j, q, at, g, start, n)
-    elif end - j == LANES:
-        _four_1(out, k, j, q, at, g, start, n)
-
-
-@njit(**_JIT)
-def add_two(out, k, j, end, q, at, g, start, n):
-    """The same for two rows."""
-    while end - j >= 3 * LANES:
-        _two_3(out, k, j, q, at, g, start, n)
-        j, start = j + 3 * LANES, start + 3 * LANES
-    if end - j == 2 * LANES:
-        _two_2(out, k, j, q, at, g, start, n)
-    elif end - j == LANES:
-        _two_1(out, k, j, q, at, g, start, n)
-
-
-@njit(**_JIT)
-def add_one(out, k, j, end, q, at, g, start, n):
-    """The same for one row."""
-    while end - j >= 3 * LANES:
-        _one_3(out, k, j, q, at, g, start, n)
-        j, start = j + 3 * LANES, start + 3 * LANES
-    if end - j == 2 * LANES:
-        _one_2(out, k, j, q, at, g, start, n)
-    elif end - j == LANES:
-        _one_1(out, k, j, q, at, g, start, n)
+add_four, add_two, add_one = (_make_add_rows(rows) for rows in (TILE, 2, 1))
 
 
 @intrinsic
