@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from gcmf.engines import cell_kernels
+from gcmf.engines.chunk_kernels import Rule, new_chunk
+from gcmf.engines.row_kernels import jaakkola_pairs
 from gcmf.likelihoods import Bernoulli, Poisson
 
-KINDS = (Bernoulli("tight"), Bernoulli("cell"),
+KINDS = (Bernoulli("cell"),
          Poisson("exact"), Poisson("tight"), Poisson("cell"), Poisson("paper"))  # fmt: skip
 M = np.array([-1e3, -90.0, -30.1, -29.9, -4.0, -1e-4, 0.0, 1e-5, 0.5, 6.0, 40.0, 1e3])
 V = np.array([0.0, 1e-9, 0.2, 7.0])
@@ -35,6 +37,25 @@ def test_quadratic_form(likelihood, dtype, tolerance):
     np.testing.assert_allclose(
         got[:, 1] / np.maximum(np.abs(w * m), 1), wz / np.maximum(np.abs(w * m), 1), atol=tolerance
     )
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 3e-6)])
+@pytest.mark.parametrize("zero_weight", [1.0, 7.5])
+def test_tight_bernoulli_cells_by_the_chunk(zero_weight, dtype, tolerance):
+    likelihood = Bernoulli("tight", zero_weight=zero_weight)
+    cells = [a.astype(dtype) for a in cases(likelihood)]
+    for cell in zip(*cells, strict=True):
+        chunk = new_chunk(8, np.dtype(dtype))
+        chunk.seen[:1] = 1
+        for array, value in zip((chunk.x, chunk.m, chunk.v), cell, strict=True):
+            array[0] = value
+        bound = jaakkola_pairs(Rule(2, 1.0, zero_weight, 0.0, 1.0, 0.0), 1, chunk)
+        wide = [np.array([value], dtype=np.float64) for value in cell]
+        (w,), (wz,) = likelihood.quadratic(*wide, 1.0)
+        assert chunk.pair[0, 1] == pytest.approx(w, rel=tolerance)
+        assert chunk.pair[0, 0] == pytest.approx(wz, rel=tolerance)
+        size = max(1.0, zero_weight * abs(float(cell[1])))
+        assert bound == pytest.approx(likelihood.lower_bound(*wide, 1.0)[0], abs=tolerance * size)
 
 
 @pytest.mark.parametrize("likelihood", KINDS, ids=lambda one: f"{one.name}-{one.bound}")

@@ -2,6 +2,7 @@
 
 Codes: 0 Gaussian; 1 Bernoulli, curvature; 2 Bernoulli, Jaakkola-Jordan; 3 Poisson, one curvature per relation;
 4 Poisson, curvature per cell; 5 Poisson, hybrid; 6 Poisson, quadrature. The conformance tests hold both sides together.
+Code 2, the common one, is done by whole chunks in row_kernels.py.
 """
 
 from __future__ import annotations
@@ -70,8 +71,6 @@ def _expected_slopes(x, m, v):
 @njit(**_JIT)
 def quadratic(code, x, m, v, weight, one):
     """(w, wz) of one cell; `one` carries the working precision."""
-    if code == 2:
-        return _twice_jaakkola(math.sqrt(m * m + v), one), x - one / 2
     if code == 1:
         return weight, weight * m - _sigmoid(m, one) + x
     if code == 6:
@@ -90,8 +89,6 @@ def quadratic(code, x, m, v, weight, one):
 @njit(**_JIT)
 def lower_bound(code, x, m, v, weight):
     """Bounded expected log-likelihood of one cell, without terms that depend on x alone; in float64."""
-    if code == 2:
-        return (x - 0.5) * m - _log_two_cosh(math.sqrt(m * m + v))
     if code == 6:
         spread, total = math.sqrt(v), 0.0
         for q in range(NODES.shape[0]):

@@ -91,7 +91,7 @@ def _filled_pairs(partners, n, chunk, scalars):
 
 
 @njit(**JIT)
-def _jaakkola_pairs(rule, n, chunk):
+def jaakkola_pairs(rule, n, chunk):
     """Weights w = tanh(ξ/2)/(2ξ) and targets wz = x − 1/2 of n 0/1 cells, and the sum of their bounds.
 
     The logarithms of 1 + exp(−ξ), which lies between 1 and 2, are taken of products.
@@ -171,7 +171,7 @@ def _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars):
     else:
         _predict(own, partners, row, b, n, chunk)
         if rule.kind == JAAKKOLA:
-            scalars[BOUND] += _jaakkola_pairs(rule, n, chunk)
+            scalars[BOUND] += jaakkola_pairs(rule, n, chunk)
         else:
             scalars[BOUND] += _other_pairs(rule, n, chunk)
         seen = chunk.x[0] * 0
@@ -245,7 +245,7 @@ def measure_row(cells, rule, own, partners, row, b, chunk):
                 away, v = np.float64(chunk.x[c]) - chunk.m[c], np.float64(chunk.v[c])
                 total += (away * away + v) * chunk.seen[c]
         elif rule.kind == JAAKKOLA:
-            total += _jaakkola_pairs(rule, n, chunk)
+            total += jaakkola_pairs(rule, n, chunk)
         else:
             total += _other_pairs(rule, n, chunk)
     return total
