@@ -110,7 +110,7 @@ def test_threads_do_not_change_a_bit(monkeypatch, layout, dtype):
     for n_threads in (1, 2, 5):
         state = posterior.state.copy()
         engine = CpuEngine(problem, dtype=dtype, n_threads=n_threads)
-        assert min(map(len, engine._ranges)) > 2, "several ranges per set, or the test shows nothing"
+        assert min(map(len, engine._edges)) > 2, "several ranges per set, or the test shows nothing"
         answers = iterate(engine, state, hyper)
         runs.append([*state.mean, *state.var, *state.bias_mean, *state.bias_var, *answers[0], *answers[1:]])
     for other in runs[1:]:

@@ -1,4 +1,4 @@
-"""The mathematics of one cell, compiled: the scalar twins of gcmf.likelihoods, known by code.
+"""The mathematics of one cell, compiled, in float64: the scalar twins of gcmf.likelihoods, known by code.
 
 Codes: 0 Gaussian; 1 Bernoulli, curvature; 2 Bernoulli, Jaakkola-Jordan; 3 Poisson, one curvature per relation;
 4 Poisson, curvature per cell; 5 Poisson, hybrid; 6 Poisson, quadrature. The conformance tests hold both sides together.
@@ -22,23 +22,23 @@ _CURVATURE_PER_COUNT = 0.1670957
 
 
 @njit(**_JIT)
-def _sigmoid(t, one):
+def _sigmoid(t):
     e = math.exp(-abs(t))
-    return (one if t >= 0 else e) / (one + e)
+    return (1.0 if t >= 0.0 else e) / (1.0 + e)
 
 
 @njit(**_JIT)
 def _softplus(t):
-    return max(t, t * 0) + math.log1p(math.exp(-abs(t)))
+    return max(t, 0.0) + math.log1p(math.exp(-abs(t)))
 
 
 @njit(**_JIT)
-def _twice_jaakkola(t, one):
+def _twice_jaakkola(t):
     """2 L(t) = tanh(t/2)/(2t)."""
-    if t < one / 1000:
-        return one / 4 - t * t / 48
+    if t < 1e-3:
+        return 0.25 - t * t / 48.0
     e = math.exp(-t)
-    return (one - e) / ((one + e) * (t + t))
+    return (1.0 - e) / ((1.0 + e) * 2.0 * t)
 
 
 @njit(**_JIT)
@@ -48,8 +48,8 @@ def _log_two_cosh(t):
 
 @njit(**_JIT)
 def _slope(x, t):
-    """f′(θ) = σ(θ) (1 − x/softplus(θ)) of a Poisson cell, in float64."""
-    s = _sigmoid(t, 1.0)
+    """f′(θ) = σ(θ) (1 − x/softplus(θ)) of a Poisson cell."""
+    s = _sigmoid(t)
     return s - x * (s / _softplus(t) if t > -30.0 else 1.0)
 
 
@@ -57,7 +57,7 @@ def _slope(x, t):
 def _expected_slopes(x, m, v):
     """E f′(θ) and 2 ∂E f/∂v for θ ~ N(m, v), by Gauss-Hermite quadrature; both of the same quadrature sum."""
     if v < 1e-10:
-        s = _sigmoid(m, 1.0)
+        s = _sigmoid(m)
         g = s / _softplus(m) if m > -30.0 else 1.0
         return _slope(x, m), max(s * (1.0 - s) + x * g * (g - (1.0 - s)), 1e-12)
     spread, first, second = math.sqrt(v), 0.0, 0.0
@@ -69,26 +69,24 @@ def _expected_slopes(x, m, v):
 
 
 @njit(**_JIT)
-def quadratic(code, x, m, v, weight, one):
-    """(w, wz) of one cell; `one` carries the working precision."""
+def quadratic(code, x, m, v, weight):
+    """(w, wz) of one cell."""
     if code == 1:
-        return weight, weight * m - _sigmoid(m, one) + x
+        return weight, weight * m - _sigmoid(m) + x
     if code == 6:
-        slope, curvature = _expected_slopes(np.float64(x), np.float64(m), np.float64(v))
-        return one * curvature, one * (curvature * m - slope)
-    g = one
-    if m > -30:
-        g = _sigmoid(m, one) / _softplus(m)
-    hx = one * _CURVATURE_PER_COUNT * x
+        slope, curvature = _expected_slopes(x, m, v)
+        return curvature, curvature * m - slope
+    g = _sigmoid(m) / _softplus(m) if m > -30.0 else 1.0
+    hx = _CURVATURE_PER_COUNT * x
     if code == 5:
-        return _twice_jaakkola(math.sqrt(m * m + v), one) + hx, x * g + hx * m - one / 2
-    kappa = weight if code == 3 else one / 4 + hx
-    return kappa, kappa * m - _sigmoid(m, one) + x * g
+        return _twice_jaakkola(math.sqrt(m * m + v)) + hx, x * g + hx * m - 0.5
+    kappa = weight if code == 3 else 0.25 + hx
+    return kappa, kappa * m - _sigmoid(m) + x * g
 
 
 @njit(**_JIT)
 def lower_bound(code, x, m, v, weight):
-    """Bounded expected log-likelihood of one cell, without terms that depend on x alone; in float64."""
+    """Bounded expected log-likelihood of one cell, without terms that depend on x alone."""
     if code == 6:
         spread, total = math.sqrt(v), 0.0
         for q in range(NODES.shape[0]):

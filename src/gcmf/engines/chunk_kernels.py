@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import carray, njit
+from numba import njit
 
-from gcmf.engines.simd import LANES, copy_row, pointer
+from gcmf.engines.simd import LANES, array_at
 
 #: Cells gathered at once: the chunk stays in the first-level cache.
 CHUNK = 64
@@ -17,7 +17,11 @@ JIT = {
     "nogil": True,
     "error_model": "numpy",
     "fastmath": {"contract", "reassoc", "nsz", "arcp"},
+    # Nothing here makes an array: without this, every look at one would count a reference, millions of times.
+    "_nrt": False,
 }
+#: For kernels that do make arrays.
+MAKER = {**JIT, "_nrt": True}
 #: How the cells of a block are held. LISTED: those observed. FILLED: unlisted ones of covered rows are zeros.
 #: WHOLE_ZEROS: Gaussian FILLED, where the sums of a whole row of zeros are known and the listed cells correct them.
 #: WHOLE: Gaussian and dense; the sums of a whole row are known, and the listed cells are its holes.
@@ -110,37 +114,40 @@ class Chunk(NamedTuple):
     """Up to CHUNK cells of one row and their sums, in the working precision; one per thread."""
 
     idx: Any
-    """Row of each cell's partner."""
+    """Row of each cell's partner; unsigned, or Numba would look for negative ones."""
     x: Any
     seen: Any
     """1 where the cell is observed, 0 for a hole."""
     m: Any
     v: Any
     """Mean and variance of θ."""
-    g: Any
-    """(CHUNK, 2 Kp): the partners' pairs."""
     weighted: Any
     """(CHUNK, Kp): w ū_j."""
-    pair: Any
-    """(CHUNK, 2): w t, with t the target less the partner's bias, and w."""
+    place: Any
+    """0, 1, 2, …: the rows of `weighted`."""
+    target: Any
+    """w t, with t the target less the partner's bias."""
+    weight: Any
+    """w."""
     sums: Any
     """(Kp + 3, Kp): Σ w ū_j ū_jᵀ (upper triangle by tiles), Σ wt ū_j, Σ w ū_j, Σ w ũ_j."""
     own: Any
     """(3, Kp): ū_i, ū_i² + ũ_i and ũ_i of the row at hand."""
 
 
-@njit(**JIT)
+@njit(**MAKER)
 def new_chunk(Kp, dtype):
-    """Room for one chunk of cells of Kp padded factors; zeros, because kernels take the number 1 from x[0] * 0 + 1."""
+    """Room for one chunk of cells of Kp padded factors."""
     return Chunk(
-        np.zeros(CHUNK, np.int64),
+        np.zeros(CHUNK, np.uint64),
         np.zeros(CHUNK, dtype),
         np.zeros(CHUNK, dtype),
         np.zeros(CHUNK, dtype),
         np.zeros(CHUNK, dtype),
-        np.zeros((CHUNK, 2 * Kp), dtype),
         np.zeros((CHUNK, Kp), dtype),
-        np.zeros((CHUNK, 2), dtype),
+        np.arange(CHUNK),
+        np.zeros(CHUNK, dtype),
+        np.zeros(CHUNK, dtype),
         np.zeros((Kp + 3, Kp), dtype),
         np.zeros((3, Kp), dtype),
     )
@@ -153,23 +160,23 @@ def block_at(table, b, Kp, dtype, listed):
     own, values = (at[24:], number[5:]) if listed else (at, number[2:])
     cells = Cells(
         code[2] if listed else code[0],
-        carray(pointer(own[0]), own[1], np.int64),
-        carray(pointer(own[2]), own[3], np.int32),
-        carray(pointer(own[4]), own[5], dtype),
-        carray(pointer(own[6]), own[7], np.float64),
-        carray(pointer(own[8]), own[9], np.uint8),
-        carray(pointer(own[10]), own[11], np.int32),
-        carray(pointer(own[12]), own[13], np.bool_),
+        array_at(own[0], (own[1],), np.int64),
+        array_at(own[2], (own[3],), np.int32),
+        array_at(own[4], (own[5],), dtype),
+        array_at(own[6], (own[7],), np.float64),
+        array_at(own[8], (own[9],), np.uint8),
+        array_at(own[10], (own[11],), np.int32),
+        array_at(own[12], (own[13],), np.bool_),
     )
     rule = Rule(code[1], number[0], number[1], values[0], values[1], values[2])
     partners = Partners(
-        carray(pointer(at[14]), (at[15] // (2 * Kp), 2 * Kp), dtype),
-        carray(pointer(at[16]), at[17], dtype),
-        carray(pointer(at[18]), at[19], dtype),
+        array_at(at[14], (at[15] // (2 * Kp), 2 * Kp), dtype),
+        array_at(at[16], (at[17],), dtype),
+        array_at(at[18], (at[19],), dtype),
     )
     whole = Whole(
-        carray(pointer(at[20]), (Kp + 4, Kp), np.float64),
-        carray(pointer(at[22]), (at[23] // (Kp + 3), Kp + 3), np.float64),
+        array_at(at[20], (Kp + 4, Kp), np.float64),
+        array_at(at[22], (at[23] // (Kp + 3), Kp + 3), np.float64),
     )
     return cells, rule, partners, whole
 
@@ -191,8 +198,26 @@ def value_at(cells, p):
 
 
 @njit(**JIT)
-def load(cells, rule, partners, row, start, n, chunk):
-    """Cells start..start+n of one row: the partner's row and pair, the standardised value, observed or not."""
+def read_values(cells, rule, p, n, x):
+    """Standardised values of the listed cells p..p+n, none of them a hole; one plain loop for each way to hold them."""
+    center, inverse = rule.center, rule.inverse_scale
+    if len(cells.wide) > 0:
+        wide = cells.wide[p : p + n]
+        for c in range(n):
+            x[c] = (wide[c] - center) * inverse
+    elif len(cells.code) > 0:
+        code = cells.code[p : p + n]
+        for c in range(n):
+            x[c] = (np.float64(code[c]) - center) * inverse
+    else:
+        value = cells.value[p : p + n]
+        for c in range(n):
+            x[c] = (np.float64(value[c]) - center) * inverse
+
+
+@njit(**JIT)
+def load(cells, rule, row, start, n, chunk):
+    """Cells start..start+n of one row: the partner's row, the standardised value, observed or not."""
     idx, x, seen = chunk.idx, chunk.x, chunk.seen
     coded, center, inverse = len(cells.code) > 0, rule.center, rule.inverse_scale
     lo, hi = cells.indptr[row], cells.indptr[row + 1]
@@ -218,12 +243,9 @@ def load(cells, rule, partners, row, start, n, chunk):
             hole = cells.layout == WHOLE_ZEROS and (value == 255.0 if coded else np.isnan(value))
             seen[c] = 0 if hole else 1
             x[c] = rule.fill if hole else (value - center) * inverse
-    width = chunk.g.shape[1]
-    for c in range(n):
-        copy_row(chunk.g, c, partners.pairs, idx[c], width)
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKER)
 def pack(mean, var, on):
     """Means and variances of the columns `on`, each padded to a multiple of LANES, side by side."""
     K = len(on)
@@ -236,7 +258,7 @@ def pack(mean, var, on):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(**MAKER)
 def unpack(pairs, on, mean, var):
     """Write the columns `on` back."""
     Kp = pairs.shape[1] // 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,14 +12,12 @@ import numpy as np
 from gcmf.engines.base import MAX_HALVINGS, Swept
 from gcmf.engines.chunk_kernels import Own, Table, pack, unpack
 from gcmf.engines.layout import Layout, address
-from gcmf.engines.solve_kernels import base_rows, bias_moments, measure_rows, moments, sweep_rows, weigh_rows
+from gcmf.engines.solve_kernels import base_rows, measure_rows, moment_rows, sweep_rows, weigh_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from gcmf.engines.base import Array, Floats, Hyper, Problem, State
-
-    _Parts = dict[int, Floats]
 
 #: Cost of solving for a row, in cells.
 ROW_COST = 64
@@ -30,15 +27,19 @@ _ALL_ROWS = np.empty(0, bool)
 
 
 class CpuEngine:
-    """Numba kernels over row ranges, in float32 or float64."""
+    """Numba kernels over row ranges, in float32 or float64.
+
+    Every thread runs the same kernel, which takes one range of rows after the other until none is left.
+    """
 
     def __init__(self, problem: Problem, *, dtype: str, n_threads: int) -> None:
         self._problem = problem
         self._layouts = Layout.of(problem, np.dtype(dtype))
-        self._ranges = [_row_ranges(layout.cost) for layout in self._layouts]
+        self._edges = [_row_ranges(layout.cost) for layout in self._layouts]
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
-        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self._n_helpers = n_threads - 1
+        self._pool = ThreadPoolExecutor(self._n_helpers) if self._n_helpers else None
 
     def place(self, state: State) -> None:
         """Take over these parameters."""
@@ -50,25 +51,28 @@ class CpuEngine:
 
     def sweep(self, e: int, hyper: Hyper) -> Swept:
         """Update every row of entity set e."""
-        on = np.flatnonzero(hyper.on[e])
+        on, edges = np.flatnonzero(hyper.on[e]), self._edges[e]
         layout, job, measured = self._layouts[e], self._pack(e, on, hyper), self._completes[e]
-        totals = np.zeros((self._problem.sizes[e], len(measured)))
         alpha, damping = hyper.alpha[e, on], hyper.damping or 0.0
-
-        def work(lo: int, hi: int) -> None:
-            guard = _Guard(job, alpha, layout.has_bias, rows=(lo, hi), point=hyper.point) if guarded else None
-            sweep_rows(lo, hi, job.table, job.scale, job.layers, alpha, job.own, damping, hyper.point, measured, totals)
-            if guard:
-                guard.hold()
-                measure_rows(lo, hi, job.table, job.own, measured, _ALL_ROWS, totals)
-
-        guarded = layout.guarded and not damping
-        self._run(e, work)
+        totals = np.zeros((self._problem.sizes[e], len(measured)))
+        sums, bias_sums = np.zeros((len(edges) - 1, 2, job.width)), np.zeros((len(edges) - 1, 3, len(measured)))
+        guard = None
+        if layout.guarded and not damping:
+            guard = _Guard(partial(self._run, e), job, alpha, layout.has_bias, point=hyper.point)
+        self._run(e, sweep_rows, job.table, job.scale, job.layers, alpha, job.own, damping, hyper.point, measured,
+                 totals, sums, bias_sums)  # fmt: skip
+        if guard:
+            guard.hold()
+            self._run(e, measure_rows, job.table, job.own, measured, _ALL_ROWS, totals)
+            sums[:], bias_sums[:] = 0.0, 0.0
+            self._run(e, moment_rows, job.own, sums, bias_sums)
         self._unpack(e, on, job.own)
         found = np.full(self._problem.n_relations, np.nan)
         found[layout.relations[measured]] = totals.sum(axis=0)[measured]
-        square, log_var = moments(self._state.mean[e], self._state.var[e])
-        return Swept(found, square, log_var, layout.layers, bias_moments(job.own.bias, job.own.bias_var))
+        square, log_var = np.zeros((2, hyper.on.shape[1]))
+        # In the order of the rows: the same bits for any number of threads.
+        square[on], log_var[on] = sums.sum(axis=0)[:, : len(on)]
+        return Swept(found, square, log_var, layout.layers, bias_sums.sum(axis=0))
 
     def measure(self, hyper: Hyper) -> Floats:
         """Sum of the cells' bounds per relation, at the current parameters."""
@@ -76,11 +80,7 @@ class CpuEngine:
         for e, layout in self._row_sides():
             job, wanted = self._pack(e, np.arange(hyper.on.shape[1]), hyper), layout.row_side
             totals = np.zeros((self._problem.sizes[e], len(wanted)))
-
-            def work(lo: int, hi: int, job: _Job = job, wanted: Array = wanted, totals: Floats = totals) -> None:
-                measure_rows(lo, hi, job.table, job.own, wanted, _ALL_ROWS, totals)
-
-            self._run(e, work)
+            self._run(e, measure_rows, job.table, job.own, wanted, _ALL_ROWS, totals)
             result[layout.relations[wanted]] = totals.sum(axis=0)[wanted]
         return result
 
@@ -90,29 +90,25 @@ class CpuEngine:
         result = np.zeros((2, self._problem.n_relations, K))
         for e, layout in self._row_sides():
             job, wanted = self._pack(e, np.arange(K), hyper), layout.row_side
-            parts = {lo: np.zeros((2, len(wanted), job.width)) for lo in self._ranges[e][:-1]}
-
-            def work(lo: int, hi: int, job: _Job = job, wanted: Array = wanted, parts: _Parts = parts) -> None:
-                weigh_rows(lo, hi, job.table, job.scale, job.own, wanted, *parts[lo])
-
-            self._run(e, work)
-            # In the order of the rows: the same bits for any number of threads.
-            total = np.sum([parts[lo] for lo in sorted(parts)], axis=0)
-            result[:, layout.relations[wanted]] = total[:, wanted, :K]
+            worth = np.zeros((len(self._edges[e]) - 1, 2, len(wanted), job.width))
+            self._run(e, weigh_rows, job.table, job.scale, job.own, wanted, worth)
+            result[:, layout.relations[wanted]] = worth.sum(axis=0)[:, wanted, :K]
         return result[0], result[1]
+
+    def _run(self, e: int, kernel: Callable[..., None], *args: object) -> None:
+        """Call kernel(edges, turn, *args) on the row ranges of one entity set, in every thread."""
+        edges, turn = self._edges[e], np.zeros(1, np.int64)
+        n_helpers = min(self._n_helpers, len(edges) - 2)
+        helpers = [self._pool.submit(kernel, edges, turn, *args) for _ in range(n_helpers)] if self._pool else []
+        kernel(edges, turn, *args)
+        for helper in helpers:
+            # One that has not begun yet would find nothing to do.
+            if not helper.cancel():
+                helper.result()
 
     def _row_sides(self) -> Iterator[tuple[int, Layout]]:
         """The entity sets that hold the rows of some relation: enough to see every cell once."""
         return ((e, layout) for e, layout in enumerate(self._layouts) if layout.row_side.any())
-
-    def _run(self, e: int, work: Callable[[int, int], None]) -> None:
-        """Call work(lo, hi) on the row ranges of one entity set."""
-        edges = self._ranges[e]
-        if self._pool is None or len(edges) == 2:
-            for lo, hi in pairwise(edges):
-                work(lo, hi)
-            return
-        list(self._pool.map(work, edges[:-1], edges[1:]))
 
     def _pack(self, e: int, on: Array, hyper: Hyper) -> _Job:
         """Active columns of the rows and of their partners, padded, and where the kernels find everything."""
@@ -147,8 +143,7 @@ class CpuEngine:
             if matrix is not None:
                 products = np.zeros((d, job.width + 3))
                 right = np.concatenate([pairs[b][matrix.cols, : job.width], bias[b][matrix.cols, None]], axis=1)
-                # Ranges of rows, one thread each: the same bits for any number of threads.
-                self._run(e, partial(matrix.multiply, right=right, out=products))
+                self._run(e, matrix.multiply, right, products)
             job.alive.append(products)
             job.point_at_whole(b, bases[b], products)
 
@@ -194,17 +189,16 @@ class _Guard:
     Only cells without a quadratic bound need it: their exact expectation may be overshot.
     """
 
-    def __init__(self, job: _Job, alpha: Floats, has_bias: Array, *, rows: tuple[int, int], point: bool) -> None:
-        (lo, hi), self._job, self._alpha, self._point = rows, job, alpha, point
-        self._lo, self._hi = lo, hi
-        self._has_bias = has_bias[lo:hi]
-        self._saved = [a[lo:hi].copy() for a in job.own]
-        self._before = self._values(np.ones(hi - lo, bool))
+    def __init__(self, run: Callable[..., None], job: _Job, alpha: Floats, has_bias: Array, *, point: bool) -> None:
+        self._run, self._job, self._alpha, self._point = run, job, alpha, point
+        self._has_bias = has_bias
+        self._saved = [a.copy() for a in job.own]
+        self._before = self._values(_ALL_ROWS)
 
     def hold(self) -> None:
         """Compare each row with what it was, and move it back halfway, up to eight times, then altogether."""
         slack = 1e-6 if self._job.own.pairs.itemsize == 4 else 1e-13
-        fallen = np.ones(self._hi - self._lo, bool)
+        fallen = np.ones(len(self._before), bool)
         for _ in range(MAX_HALVINGS):
             after = self._values(fallen)
             fallen &= ~(after >= self._before - slack * np.abs(self._before))
@@ -212,29 +206,27 @@ class _Guard:
                 return
             self._halve(fallen)
         for now, old in zip(self._job.own, self._saved, strict=True):
-            now[self._lo : self._hi][fallen] = old[fallen]
+            now[fallen] = old[fallen]
 
     def _halve(self, rows: Array) -> None:
         """Means and biases by half; variances by half of their precisions."""
         width = self._job.width
         for n, (now, old) in enumerate(zip(self._job.own, self._saved, strict=True)):
-            part = now[self._lo : self._hi]
-            middle, harmonic = (part[rows] + old[rows]) / 2, _halfway(part[rows], old[rows])
+            middle, harmonic = (now[rows] + old[rows]) / 2, _halfway(now[rows], old[rows])
             if n == 0:
                 middle[:, width:] = harmonic[:, width:]
-            part[rows] = harmonic if n == 2 else middle
+            now[rows] = harmonic if n == 2 else middle
 
     def _values(self, rows: Array) -> Floats:
         """The terms of the bound that depend on each row: its cells, its factors and its biases."""
-        job, lo, hi, n_u = self._job, self._lo, self._hi, len(self._alpha)
-        wanted, totals = np.zeros(len(job.own.pairs), bool), np.zeros(job.own.bias.shape)
-        wanted[lo:hi] = rows
-        measure_rows(lo, hi, job.table, job.own, np.ones(totals.shape[1], bool), wanted, totals)
+        job, n_u = self._job, len(self._alpha)
+        totals = np.zeros(job.own.bias.shape)
+        self._run(measure_rows, job.table, job.own, np.ones(totals.shape[1], bool), rows, totals)
         gaussian = job.table.codes[:, 1] == 0
-        value = totals[lo:hi] @ np.where(gaussian, -0.5 * job.scale, 1.0)
-        pairs = job.own.pairs[lo:hi].astype(np.float64)
+        value = totals @ np.where(gaussian, -0.5 * job.scale, 1.0)
+        pairs = job.own.pairs.astype(np.float64)
         u, u_var = pairs[:, :n_u], pairs[:, job.width : job.width + n_u]
-        bias, bias_var = (a[lo:hi].astype(np.float64) for a in job.own[1:])
+        bias, bias_var = (a.astype(np.float64) for a in job.own[1:])
         cost = 0.5 * job.layers[:, 2] * ((bias - job.layers[:, 1]) ** 2 + bias_var)
         value -= 0.5 * (u**2 + u_var) @ self._alpha + np.where(self._has_bias, cost, 0.0).sum(axis=1)
         if not self._point:
@@ -249,7 +241,7 @@ def _halfway(new: Array, old: Array) -> Array:
     return np.where(total > 0, 2 * new * old / np.where(total > 0, total, 1), new)
 
 
-def _row_ranges(cost: Array) -> list[int]:
+def _row_ranges(cost: Array) -> Array:
     """Edges of row ranges of about equal cost; they never depend on the number of threads."""
     passed = np.cumsum(cost + ROW_COST) // RANGE_COST
-    return [*np.flatnonzero(np.diff(passed, prepend=-1)).tolist(), len(cost)]
+    return np.append(np.flatnonzero(np.diff(passed, prepend=-1)), len(cost))

@@ -15,6 +15,7 @@ from scipy import sparse
 from gcmf.engines.base import QUADRATURE
 from gcmf.engines.cell_kernels import GAUSSIAN
 from gcmf.engines.chunk_kernels import FILLED, LISTED, WHOLE, WHOLE_ZEROS, Cells, Rule, Table
+from gcmf.engines.solve_kernels import next_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,13 +67,19 @@ class WholeRows:
     totals: Floats
     """Σ x² and Σ x of each row of the matrix."""
 
-    def multiply(self, lo: int, hi: int, right: Array, out: Floats) -> None:
-        """Write Σ x ū_j, Σ x b_j, Σ x² and Σ x of rows lo..hi into out; right (cols, K + 1) holds ū and b."""
-        first, last, K = self.place[lo], self.place[hi], right.shape[1]
-        rows = lo + np.flatnonzero(np.diff(self.place[lo : hi + 1]))
-        out[rows, :K] = self.x[first:last] @ right
-        out[rows, K] = self.squares[first:last]
-        out[rows, K + 1] = self.totals[first:last]
+    def multiply(self, edges: Array, turn: Array, right: Array, out: Floats) -> None:
+        """Write Σ x ū_j, Σ x b_j, Σ x² and Σ x of the rows into out; right (cols, K + 1) holds ū and b.
+
+        One range of rows after the other, as the kernels do: the same bits for any number of threads.
+        """
+        K = right.shape[1]
+        while (r := next_range(turn)) < len(edges) - 1:
+            lo, hi = edges[r], edges[r + 1]
+            first, last = self.place[lo], self.place[hi]
+            rows = lo + np.flatnonzero(np.diff(self.place[lo : hi + 1]))
+            out[rows, :K] = self.x[first:last] @ right
+            out[rows, K] = self.squares[first:last]
+            out[rows, K + 1] = self.totals[first:last]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,13 @@ import numpy as np
 from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, JAAKKOLA, lower_bound, quadratic
-from gcmf.engines.chunk_kernels import CHUNK, JIT, LISTED, WHOLE, WHOLE_ZEROS, load, n_cells, value_at
-from gcmf.engines.simd import LANES, TILE, add_four, add_one, add_two, copy_row, decay, predictor, scale_row
+from gcmf.engines.chunk_kernels import CHUNK, JIT, LISTED, WHOLE, WHOLE_ZEROS, load, n_cells, read_values
+from gcmf.engines.simd import LANES, add_products, add_sums, decay, move_row, predictor, scale_row
 
+#: As JIT, but called: one copy of the code is enough.
+CALLED = {**JIT, "forceinline": False}
+#: Cells that LLVM takes at a time in a plain loop over float32.
+UNROLLED = 32
 #: Cells summed in the working precision before the sums go to float64: bounds the error of float32.
 FLUSH = 512
 #: The rows of a sum after the Kp rows of Σ w ū_j ū_jᵀ: Σ wt ū_j, Σ w ū_j, Σ w ũ_j, and one of scalars:
@@ -38,8 +42,8 @@ def _predict(own, partners, row, b, n, chunk):
     """Mean m and variance v of θ for n loaded cells; `own` holds the row."""
     mine, mine_var = own.bias[row, b], own.bias_var[row, b]
     for c in range(n):
-        m, v = predictor(chunk.own, chunk.g, c)
         j = chunk.idx[c]
+        m, v = predictor(chunk.own, partners.pairs, j)
         chunk.m[c] = m + mine + partners.bias[j]
         chunk.v[c] = v + mine_var + partners.bias_var[j]
 
@@ -47,20 +51,18 @@ def _predict(own, partners, row, b, n, chunk):
 @njit(**JIT)
 def _sum_unit(cells, rule, partners, start, n, chunk, scalars, sign):
     """Load n listed Gaussian cells, each of weight one, and add sign times their scalars; all in one loop."""
-    center, inverse, one = rule.center, rule.inverse_scale, chunk.x[0] * 0 + 1
-    sum_wt, squares, spread = one * 0, one * 0, one * 0
+    real = chunk.x.dtype.type
+    one, sum_wt, squares, spread = real(1), real(0), real(0), real(0)
+    read_values(cells, rule, start, n, chunk.x)
+    partner = cells.partner[start : start + n]
     for c in range(n):
-        j = cells.partner[start + c]
-        x = (value_at(cells, start + c) - center) * inverse
-        t = one * x - partners.bias[j]
+        j = np.uint64(partner[c])
+        t = chunk.x[c] - partners.bias[j]
         chunk.idx[c] = j
-        chunk.pair[c, 0], chunk.pair[c, 1] = t, one
+        chunk.target[c], chunk.weight[c] = t, one
         sum_wt += t
         squares += t * t
         spread += partners.bias_var[j]
-    width = chunk.g.shape[1]
-    for c in range(n):
-        copy_row(chunk.g, c, partners.pairs, chunk.idx[c], width)
     scalars[WEIGHT] += sign * n
     scalars[TARGETS] += sign * sum_wt
     scalars[SQUARES] += sign * squares
@@ -74,8 +76,8 @@ def _zeros_pairs(rule, partners, n, chunk, scalars):
     for c in range(n):
         seen, b = np.float64(chunk.seen[c]), np.float64(partners.bias[chunk.idx[c]])
         t, t_zero = chunk.x[c] - b, rule.fill - b
-        chunk.pair[c, 0] = seen * t - t_zero
-        chunk.pair[c, 1] = seen - 1.0
+        chunk.target[c] = seen * t - t_zero
+        chunk.weight[c] = seen - 1.0
         scalars[SQUARES] += seen * t * t - t_zero * t_zero
         scalars[SEEN] += seen - 1.0
 
@@ -85,7 +87,7 @@ def _filled_pairs(partners, n, chunk, scalars):
     """Weights and targets of n Gaussian cells that may be holes."""
     for c in range(n):
         t = chunk.seen[c] * (chunk.x[c] - partners.bias[chunk.idx[c]])
-        chunk.pair[c, 0], chunk.pair[c, 1] = t, chunk.seen[c]
+        chunk.target[c], chunk.weight[c] = t, chunk.seen[c]
         scalars[SQUARES] += np.float64(t) * t
         scalars[SEEN] += chunk.seen[c]
 
@@ -96,57 +98,65 @@ def jaakkola_pairs(rule, n, chunk):
 
     The logarithms of 1 + exp(−ξ), which lies between 1 and 2, are taken of products.
     """
-    one, smooth, product, product_zeros = chunk.x[0] * 0 + 1, 0.0, 1.0, 1.0
-    zero_weight = one * rule.zero_weight
-    for c in range(n):
-        xi = math.sqrt(chunk.m[c] * chunk.m[c] + chunk.v[c])
+    real = chunk.x.dtype.type
+    one, half, zero_weight, smooth = real(1), real(0.5), real(rule.zero_weight), real(0)
+    # Holes up to a whole number of vectors: a remainder would be done one by one.
+    padded = (n + UNROLLED - 1) // UNROLLED * UNROLLED
+    for c in range(n, padded):
+        chunk.seen[c], chunk.m[c], chunk.v[c] = 0, 0, 0
+    for c in range(padded):
+        m, sign = chunk.m[c], chunk.x[c] - half
+        xi = math.sqrt(m * m + chunk.v[c])
         e = decay(xi)
-        small = xi < one / 1000
+        # For small ξ the series of tanh: 1 − exp(−ξ) would cancel.
+        y = xi * xi * real(0.25)
+        series = real(-1382 / 155925 / 4)
+        for coefficient in (62 / 2835 / 4, -17 / 315 / 4, 2 / 15 / 4, -1 / 3 / 4, 1 / 4):
+            series = series * y + real(coefficient)
+        small = xi < real(0.25)
         safe = one if small else xi
-        w = one / 4 - xi * xi / 48 if small else (one - e) / ((one + e) * (safe + safe))
+        w = series if small else (one - e) / ((one + e) * (safe + safe))
         times = chunk.seen[c] * (zero_weight if chunk.x[c] == 0 else one)
-        chunk.pair[c, 1] = times * w
-        chunk.pair[c, 0] = times * (chunk.x[c] - one / 2)
-        smooth += times * ((chunk.x[c] - one / 2) * chunk.m[c] - xi / 2)
+        chunk.weight[c], chunk.target[c] = times * w, times * sign
+        smooth += times * (sign * m - xi * half)
         chunk.v[c] = e
-    for c in range(n):
-        if chunk.x[c] == 0:
-            product_zeros *= 1.0 + chunk.seen[c] * chunk.v[c]
-        else:
-            product *= 1.0 + chunk.seen[c] * chunk.v[c]
+    product, product_zeros = 1.0, 1.0
+    for c in range(padded):
+        factor = 1.0 + np.float64(chunk.seen[c] * chunk.v[c])
+        zero = chunk.x[c] == 0
+        product *= 1.0 if zero else factor
+        product_zeros *= factor if zero else 1.0
     return smooth - math.log(product) - rule.zero_weight * math.log(product_zeros)
 
 
 @njit(**JIT)
 def _other_pairs(rule, n, chunk):
-    """The same for the other kinds of cells, one by one."""
-    one, bound = chunk.x[0] * 0 + 1, 0.0
-    weight = one * rule.weight
+    """The same for the other kinds of cells, one by one and in float64."""
+    bound = 0.0
     for c in range(n):
-        times = rule.zero_weight if chunk.x[c] == 0 else 1.0
-        w, wz = quadratic(rule.kind, chunk.x[c], chunk.m[c], chunk.v[c], weight, one)
-        chunk.pair[c, 0], chunk.pair[c, 1] = chunk.seen[c] * times * wz, chunk.seen[c] * times * w
-        if chunk.seen[c] > 0:
-            # Numba's float() would keep float32.
-            x, m, v = np.float64(chunk.x[c]), np.float64(chunk.m[c]), np.float64(chunk.v[c])
+        # Numba's float() would keep float32.
+        x, m, v = np.float64(chunk.x[c]), np.float64(chunk.m[c]), np.float64(chunk.v[c])
+        times = chunk.seen[c] * (rule.zero_weight if x == 0.0 else 1.0)
+        w, wz = quadratic(rule.kind, x, m, v, rule.weight)
+        chunk.target[c], chunk.weight[c] = times * wz, times * w
+        if times > 0.0:
             bound += times * lower_bound(rule.kind, x, m, v, rule.weight)
     return bound
 
 
 @njit(**JIT)
-def _sum_chunk(n, unit, chunk):
+def _sum_chunk(n, unit, partners, chunk):
     """Add n cells to Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j; `unit` says that every w is one."""
-    Kp = chunk.sums.shape[1]
-    left = chunk.g if unit else chunk.weighted
-    if not unit:
+    Kp, idx = chunk.sums.shape[1], chunk.idx
+    if unit:
+        for k in range(0, Kp, LANES):
+            add_products(chunk.sums, k, Kp, partners.pairs, idx, partners.pairs, idx, n)
+    else:
         for c in range(n):
-            scale_row(chunk.weighted, c, chunk.g, c, chunk.pair[c, 1], Kp)
-    for k in range(0, Kp, TILE):
-        # Rows of Σ w ū_j ū_jᵀ start at the diagonal.
-        first = k // LANES * LANES
-        add_four(chunk.sums, k, first, Kp, left, k, chunk.g, first, n)
-    add_two(chunk.sums, Kp, 0, Kp, chunk.pair, 0, chunk.g, 0, n)
-    add_one(chunk.sums, Kp + 2, 0, Kp, chunk.pair, 1, chunk.g, Kp, n)
+            scale_row(chunk.weighted, c, partners.pairs, idx[c], chunk.weight[c], Kp)
+        for k in range(0, Kp, LANES):
+            add_products(chunk.sums, k, Kp, chunk.weighted, chunk.place, partners.pairs, idx, n)
+    add_sums(chunk.sums, Kp, chunk.target, chunk.weight, partners.pairs, idx, n)
 
 
 @njit(**JIT)
@@ -154,15 +164,13 @@ def _flush(sign, chunk, out):
     """Move the sums of the chunks to float64."""
     Kp = chunk.sums.shape[1]
     for k in range(Kp + 3):
-        for j in range(k // LANES * LANES if k < Kp else 0, Kp):
-            out[k, j] += sign * chunk.sums[k, j]
-            chunk.sums[k, j] = 0
+        move_row(out, k, chunk.sums, sign, k // LANES * LANES if k < Kp else 0, Kp)
 
 
 @njit(**JIT)
 def _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars):
     """Load n cells of any kind and add their scalars."""
-    load(cells, rule, partners, row, start, n, chunk)
+    load(cells, rule, row, start, n, chunk)
     if rule.kind == GAUSSIAN:
         if cells.layout == WHOLE_ZEROS:
             _zeros_pairs(rule, partners, n, chunk, scalars)
@@ -174,17 +182,17 @@ def _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars):
             scalars[BOUND] += jaakkola_pairs(rule, n, chunk)
         else:
             scalars[BOUND] += _other_pairs(rule, n, chunk)
-        seen = chunk.x[0] * 0
+        seen = chunk.x.dtype.type(0)
         for c in range(n):
-            chunk.pair[c, 0] -= chunk.pair[c, 1] * partners.bias[chunk.idx[c]]
+            chunk.target[c] -= chunk.weight[c] * partners.bias[chunk.idx[c]]
             seen += chunk.seen[c]
         scalars[SEEN] += seen
-    zero = chunk.x[0] * 0
+    zero = chunk.x.dtype.type(0)
     sum_w, sum_wt, spread = zero, zero, zero
     for c in range(n):
-        sum_w += chunk.pair[c, 1]
-        sum_wt += chunk.pair[c, 0]
-        spread += chunk.pair[c, 1] * partners.bias_var[chunk.idx[c]]
+        sum_w += chunk.weight[c]
+        sum_wt += chunk.target[c]
+        spread += chunk.weight[c] * partners.bias_var[chunk.idx[c]]
     scalars[WEIGHT] += sum_w
     scalars[TARGETS] += sum_wt
     scalars[BIAS_SPREAD] += spread
@@ -202,7 +210,7 @@ def _sum_row(cells, rule, own, partners, row, b, sign, chunk, out):
             _sum_unit(cells, rule, partners, cells.indptr[row] + start, n, chunk, scalars, sign)
         else:
             _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars)
-        _sum_chunk(n, unit, chunk)
+        _sum_chunk(n, unit, partners, chunk)
         pending += n
         if pending >= FLUSH:
             _flush(sign, chunk, out)
@@ -211,12 +219,14 @@ def _sum_row(cells, rule, own, partners, row, b, sign, chunk, out):
         _flush(sign, chunk, out)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**CALLED)
 def sum_row(cells, rule, own, partners, whole, row, b, chunk, out):
     """Sum up the cells of one row in block b into out (Kp + 4, Kp); see TARGET and SCALARS for the places."""
     Kp, known = out.shape[1], cells.layout >= WHOLE_ZEROS and cells.covered[row]
     if known:
-        out[:] = whole.base
+        for k in range(Kp + 4):
+            for j in range(Kp):
+                out[k, j] = whole.base[k, j]
         if cells.layout == WHOLE:
             x = whole.products[row]
             for k in range(Kp):
@@ -231,14 +241,14 @@ def sum_row(cells, rule, own, partners, whole, row, b, chunk, out):
     _sum_row(cells, rule, own, partners, row, b, -1.0 if known and cells.layout == WHOLE else 1.0, chunk, out)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**CALLED)
 def measure_row(cells, rule, own, partners, row, b, chunk):
     """Cell by cell: the bound of one row's cells (Gaussian: Σ (x − m)² + v) at its present parameters."""
     _set_own(own, row, chunk)
     n_row, total = n_cells(cells, row), 0.0
     for start in range(0, n_row, CHUNK):
         n = min(CHUNK, n_row - start)
-        load(cells, rule, partners, row, start, n, chunk)
+        load(cells, rule, row, start, n, chunk)
         _predict(own, partners, row, b, n, chunk)
         if rule.kind == GAUSSIAN:
             for c in range(n):

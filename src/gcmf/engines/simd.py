@@ -13,13 +13,13 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LANES = 8
-#: Rows of a register tile: up to 4 × 3 vectors of sums stay in registers while the cells stream by.
-TILE = 4
+#: Columns of a register tile, in vectors: 4 × 3 vectors of sums stay in registers while the cells stream by.
 _WIDEST = 3
 _FUSE = ("contract",)
 _REORDER = ("contract", "reassoc")
@@ -53,6 +53,9 @@ class _Emitter:
         pointer = self.builder.bitcast(self.address(array, *index), self.vector.as_pointer())
         self.builder.store(value, pointer, align=self.align)
 
+    def add_to(self, value: Any, array: tuple[types.Array, Any], *index: Any) -> None:
+        self.store(self.builder.fadd(self.load(array, *index), value), array, *index)
+
     def plus(self, base: Any, offset: int) -> Any:
         return self.builder.add(base, ir.Constant(base.type, offset))
 
@@ -62,6 +65,10 @@ class _Emitter:
         one = self.builder.insert_element(undefined, value, ir.Constant(ir.IntType(32), 0))
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
         return self.builder.shuffle_vector(one, undefined, lanes)
+
+    def widen(self, narrow: _Emitter, value: Any) -> Any:
+        """A vector of another precision, at most this one's, in this one's."""
+        return value if narrow.scalar == self.scalar else self.builder.fpext(value, self.vector)
 
     def fma(self, a: Any, b: Any, total: Any) -> Any:
         return self.builder.fadd(total, self.builder.fmul(a, b, flags=_FUSE), flags=_FUSE)
@@ -81,67 +88,128 @@ class _Emitter:
 
 
 def _add_tile(emit: _Emitter, rows: int, vectors: int, args: Any) -> None:
-    """out[k+a, j+l] += Σ_{c<n} q[c, at+a] · g[c, start+l] for the rows a and the lanes l of one tile."""
-    (out, k, j, q, at, g, start, n), builder = args, emit.builder
+    """out[k+a, j+l] += Σ_{c<n} q[at[c], k+a] · g[idx[c], j+l] for the rows a and the lanes l of one tile."""
+    (out, k, j, q, at, g, idx, n), builder = args, emit.builder
     sums = [[cgutils.alloca_once_value(builder, emit.zero) for _ in range(vectors)] for _ in range(rows)]
     with cgutils.for_range(builder, n, intp=n.type) as loop:
-        values = [emit.load(g, loop.index, emit.plus(start, v * LANES)) for v in range(vectors)]
+        mine, other = emit.item(at, loop.index), emit.item(idx, loop.index)
+        values = [emit.load(g, other, emit.plus(j, v * LANES)) for v in range(vectors)]
         for a in range(rows):
-            factor = emit.spread(emit.item(q, loop.index, emit.plus(at, a)))
+            factor = emit.spread(emit.item(q, mine, emit.plus(k, a)))
             for v in range(vectors):
                 emit.add_into(sums[a][v], factor, values[v])
     for a in range(rows):
         for v in range(vectors):
-            place = out, emit.plus(k, a), emit.plus(j, v * LANES)
-            emit.store(builder.fadd(emit.load(*place), builder.load(sums[a][v])), *place)
-
-
-def _make_add_rows(rows: int) -> Callable[..., None]:
-    @intrinsic
-    def add_rows(typingctx, out, k, j, end, q, at, g, start, n):
-        """out[k:k+rows, j:end] += Σ_{c<n} q[c, at:at+rows]ᵀ g[c, start:…], by tiles of three vectors, then fewer."""
-        del typingctx, k, j, end, at, start, n
-        word = types.intp
-        signature = types.void(out, word, word, word, q, word, g, word, word)
-
-        def codegen(context, builder, signature, args):
-            kinds, (out, k, j, end, q, at, g, start, n) = signature.args, args
-            emit = _Emitter(context, builder, kinds[6].dtype)
-            out, q, g = (emit.array(kinds[a], value) for a, value in ((0, out), (4, q), (6, g)))
-            wide = ir.Constant(j.type, _WIDEST * LANES)
-            rest = builder.srem(builder.sub(end, j), wide)
-            last = builder.sub(end, rest)
-            with _first(cgutils.for_range_slice(builder, j, last, wide, intp=j.type)) as at_j:
-                at_g = builder.add(start, builder.sub(at_j, j))
-                _add_tile(emit, rows, _WIDEST, (out, k, at_j, q, at, g, at_g, n))
-            at_g = builder.add(start, builder.sub(last, j))
-            for vectors in range(1, _WIDEST):
-                fits = builder.icmp_signed("==", rest, ir.Constant(j.type, vectors * LANES))
-                with builder.if_then(fits):
-                    _add_tile(emit, rows, vectors, (out, k, last, q, at, g, at_g, n))
-            return context.get_dummy_value()
-
-        return signature, codegen
-
-    return add_rows
-
-
-add_four, add_two, add_one = (_make_add_rows(rows) for rows in (TILE, 2, 1))
+            emit.add_to(builder.load(sums[a][v]), out, emit.plus(k, a), emit.plus(j, v * LANES))
 
 
 @intrinsic
-def copy_row(typingctx, out, c, g, j, width):
-    """out[c, :width] = g[j, :width]."""
-    del typingctx, c, j, width
-    signature = types.void(out, types.intp, g, types.intp, types.intp)
+def add_products(typingctx, out, k, end, q, at, g, idx, n):
+    """out[k:k+8, k:end] += Σ_{c<n} q[at[c], k:k+8]ᵀ g[idx[c], k:end], by tiles of at most twelve vectors."""
+    del typingctx, k, end, n
+    signature = types.void(out, types.intp, types.intp, q, at, g, idx, types.intp)
 
     def codegen(context, builder, signature, args):
-        kinds, (out, c, g, j, width) = signature.args, args
-        emit = _Emitter(context, builder, kinds[2].dtype)
-        out, g = emit.array(kinds[0], out), emit.array(kinds[2], g)
-        with _lanes(builder, width) as k:
-            emit.store(emit.load(g, j, k), out, c, k)
+        kinds, (out, k, end, q, at, g, idx, n) = signature.args, args
+        emit = _Emitter(context, builder, kinds[5].dtype)
+        out, q, at, g, idx = (emit.array(kinds[i], args[i]) for i in (0, 3, 4, 5, 6))
+
+        def tiles(j: Any, vectors: int) -> None:
+            # Eight sums at least are under way at a time, or each would wait for the one before.
+            rows = 4 if vectors > 1 else LANES
+            for first in range(0, LANES, rows):
+                _add_tile(emit, rows, vectors, (out, emit.plus(k, first), j, q, at, g, idx, n))
+
+        _by_columns(builder, k, end, tiles)
         return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def add_sums(typingctx, out, k, target, weight, g, idx, n):
+    """out[k:k+3] += Σ_{c<n} (target[c] p, weight[c] p, weight[c] p̃) with (p, p̃) the two halves of g[idx[c]]."""
+    del typingctx, k, n
+    signature = types.void(out, types.intp, target, weight, g, idx, types.intp)
+
+    def codegen(context, builder, signature, args):
+        kinds, (out, k, target, weight, g, idx, n) = signature.args, args
+        emit = _Emitter(context, builder, kinds[4].dtype)
+        out, target, weight, g, idx = (emit.array(kinds[i], args[i]) for i in (0, 2, 3, 4, 5))
+        width = builder.extract_value(out[1].shape, 1)
+
+        def tiles(j: Any, vectors: int) -> None:
+            sums = [[cgutils.alloca_once_value(builder, emit.zero) for _ in range(vectors)] for _ in range(3)]
+            with cgutils.for_range(builder, n, intp=n.type) as loop:
+                other = emit.item(idx, loop.index)
+                wt, w = (emit.spread(emit.item(a, loop.index)) for a in (target, weight))
+                for v in range(vectors):
+                    at = emit.plus(j, v * LANES)
+                    mean, var = emit.load(g, other, at), emit.load(g, other, builder.add(at, width))
+                    for row, (factor, value) in zip(sums, ((wt, mean), (w, mean), (w, var)), strict=True):
+                        emit.add_into(row[v], factor, value)
+            for a in range(3):
+                for v in range(vectors):
+                    emit.add_to(builder.load(sums[a][v]), out, emit.plus(k, a), emit.plus(j, v * LANES))
+
+        _by_columns(builder, ir.Constant(n.type, 0), width, tiles)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def add_row(typingctx, out, i, S, k, factor, start, width):
+    """out[i, start:width] += factor · S[k, start:width]; start and width are multiples of LANES."""
+    del typingctx, i, k, start, width
+    word = types.intp
+    signature = types.void(out, word, S, word, factor, word, word)
+
+    def codegen(context, builder, signature, args):
+        kinds, (out, i, S, k, factor, start, width) = signature.args, args
+        emit = _Emitter(context, builder, kinds[2].dtype)
+        out, S, factor = emit.array(kinds[0], out), emit.array(kinds[2], S), emit.spread(factor)
+        with _lanes(builder, start, width) as j:
+            emit.store(emit.fma(factor, emit.load(S, k, j), emit.load(out, i, j)), out, i, j)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def move_row(typingctx, out, k, S, factor, start, width):
+    """out[k, start:width] += factor · S[k, start:width], of which zeros are left; S may be of lower precision."""
+    del typingctx, k, start, width
+    word = types.intp
+    signature = types.void(out, word, S, types.float64, word, word)
+
+    def codegen(context, builder, signature, args):
+        kinds, (out, k, S, factor, start, width) = signature.args, args
+        emit, narrow = (_Emitter(context, builder, kinds[a].dtype) for a in (0, 2))
+        out, S, factor = emit.array(kinds[0], out), narrow.array(kinds[2], S), emit.spread(factor)
+        with _lanes(builder, start, width) as j:
+            value = emit.widen(narrow, narrow.load(S, k, j))
+            emit.store(emit.fma(factor, value, emit.load(out, k, j)), out, k, j)
+            narrow.store(narrow.zero, S, k, j)
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
+def dot_row(typingctx, S, k, u, start, width):
+    """Σ_j S[k, j] u[j] over start <= j < width, both multiples of LANES; u may be of lower precision."""
+    del typingctx, k, start, width
+    signature = S.dtype(S, types.intp, u, types.intp, types.intp)
+
+    def codegen(context, builder, signature, args):
+        kinds, (S, k, u, start, width) = signature.args, args
+        emit, narrow = (_Emitter(context, builder, kinds[a].dtype) for a in (0, 2))
+        S, u = emit.array(kinds[0], S), narrow.array(kinds[2], u)
+        total = cgutils.alloca_once_value(builder, emit.zero)
+        with _lanes(builder, start, width) as j:
+            emit.add_into(total, emit.load(S, k, j), emit.widen(narrow, narrow.load(u, j)))
+        return emit.total(builder.load(total))
 
     return signature, codegen
 
@@ -156,7 +224,7 @@ def scale_row(typingctx, out, c, g, j, w, width):
         kinds, (out, c, g, j, w, width) = signature.args, args
         emit = _Emitter(context, builder, kinds[2].dtype)
         out, g, spread = emit.array(kinds[0], out), emit.array(kinds[2], g), emit.spread(w)
-        with _lanes(builder, width) as k:
+        with _lanes(builder, ir.Constant(width.type, 0), width) as k:
             emit.store(builder.fmul(spread, emit.load(g, j, k)), out, c, k)
         return context.get_dummy_value()
 
@@ -165,23 +233,23 @@ def scale_row(typingctx, out, c, g, j, w, width):
 
 def _make_subtract(rows: int) -> Callable[..., None]:
     @intrinsic
-    def subtract(typingctx, A, i, k, start, width):
-        """A[i, start:width] −= Σ_a A[k+a, i] · A[k+a, start:width] over the given number of rows a.
+    def subtract(typingctx, A, i, k, inverse, start, width):
+        """A[i, start:width] −= Σ_a A[k+a, i] inverse[k+a] · A[k+a, start:width] over the given number of rows a.
 
         start and width are multiples of LANES.
         """
         del typingctx, i, k, start, width
         word = types.intp
-        signature = types.void(A, word, word, word, word)
+        signature = types.void(A, word, word, inverse, word, word)
 
         def codegen(context, builder, signature, args):
-            kinds, (A, i, k, start, width) = signature.args, args
+            kinds, (A, i, k, inverse, start, width) = signature.args, args
             emit = _Emitter(context, builder, kinds[0].dtype)
-            A = emit.array(kinds[0], A)
+            A, inverse = emit.array(kinds[0], A), emit.array(kinds[3], inverse)
             pivots = [emit.plus(k, a) for a in range(rows)]
-            factors = [emit.spread(builder.fneg(emit.item(A, row, i))) for row in pivots]
-            step = ir.Constant(width.type, LANES)
-            with _first(cgutils.for_range_slice(builder, start, width, step, intp=width.type)) as j:
+            factors = [emit.spread(builder.fneg(builder.fmul(emit.item(A, row, i), emit.item(inverse, row))))
+                       for row in pivots]  # fmt: skip
+            with _lanes(builder, start, width) as j:
                 value = emit.load(A, i, j)
                 for row, factor in zip(pivots, factors, strict=True):
                     value = emit.fma(factor, emit.load(A, row, j), value)
@@ -211,7 +279,7 @@ def predictor(typingctx, own, g, c):
         u, second, spread = (ir.Constant(c.type, row) for row in range(3))
         mean, var = (cgutils.alloca_once_value(builder, emit.zero) for _ in range(2))
         width = builder.extract_value(own[1].shape, 1)
-        with _lanes(builder, width) as k:
+        with _lanes(builder, ir.Constant(width.type, 0), width) as k:
             p = emit.load(g, c, k)
             emit.add_into(mean, emit.load(own, u, k), p)
             emit.add_into(var, emit.load(own, second, k), emit.load(g, c, builder.add(k, width)))
@@ -260,16 +328,60 @@ def decay(typingctx, t):
 
 
 @intrinsic
-def pointer(typingctx, address):
-    """The address of an array's first item, as `numba.carray` wants it."""
+def take(typingctx, turn):
+    """turn[0]++, as one step for all threads: the number that nobody else has got."""
     del typingctx
-    return types.voidptr(types.intp), lambda _, builder, __, args: builder.inttoptr(args[0], cgutils.voidptr_t)
+    signature = types.intp(turn)
+
+    def codegen(context, builder, signature, args):
+        emit = _Emitter(context, builder, types.float64)
+        place = emit.address(emit.array(signature.args[0], args[0]), ir.Constant(ir.IntType(64), 0))
+        return builder.atomic_rmw("add", place, ir.Constant(ir.IntType(64), 1), "monotonic")
+
+    return signature, codegen
 
 
-def _lanes(builder: Any, width: Any) -> Any:
-    """Loop k = 0, LANES, 2·LANES, … below width."""
-    zero, step = ir.Constant(width.type, 0), ir.Constant(width.type, LANES)
-    return _first(cgutils.for_range_slice(builder, zero, width, step, intp=width.type))
+@intrinsic
+def array_at(typingctx, address, shape, dtype):
+    """The C-contiguous array of this shape, a tuple, that lies at an address; whoever made it keeps it alive.
+
+    As `numba.carray`, but without references that would have to be counted.
+    """
+    del typingctx
+    kind = types.Array(dtype.dtype, shape.count, "C")
+    signature = kind(types.intp, shape, dtype)
+
+    def codegen(context, builder, signature, args):
+        address, shape, _ = args
+        array = context.make_array(kind)(context, builder)
+        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+        lengths = cgutils.unpack_tuple(builder, shape)
+        strides, step = [], ir.Constant(ir.IntType(64), size)
+        for length in reversed(lengths):
+            strides.insert(0, step)
+            step = builder.mul(step, length)
+        data = builder.inttoptr(address, array.data.type)
+        populate_array(array, data, lengths, strides, ir.Constant(ir.IntType(64), size), meminfo=None)
+        return array._getvalue()
+
+    return signature, codegen
+
+
+def _lanes(builder: Any, start: Any, width: Any) -> Any:
+    """Loop k = start, start + LANES, … below width."""
+    return _first(cgutils.for_range_slice(builder, start, width, ir.Constant(width.type, LANES), intp=width.type))
+
+
+def _by_columns(builder: Any, start: Any, end: Any, tiles: Callable[[Any, int], None]) -> None:
+    """tiles(j, vectors) for the columns start..end, three vectors at a time, then the two or one that are left."""
+    wide = ir.Constant(start.type, _WIDEST * LANES)
+    rest = builder.srem(builder.sub(end, start), wide)
+    last = builder.sub(end, rest)
+    with _first(cgutils.for_range_slice(builder, start, last, wide, intp=start.type)) as j:
+        tiles(j, _WIDEST)
+    for vectors in range(1, _WIDEST):
+        with builder.if_then(builder.icmp_signed("==", rest, ir.Constant(rest.type, vectors * LANES))):
+            tiles(last, vectors)
 
 
 class _first:  # noqa: N801 - a context manager

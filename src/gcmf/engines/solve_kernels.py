@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, QUADRATURE
-from gcmf.engines.chunk_kernels import JIT, ONE_BY_ONE, SUMMED, block_at, new_chunk
+from gcmf.engines.chunk_kernels import JIT, MAKER, ONE_BY_ONE, SUMMED, block_at, new_chunk
 from gcmf.engines.row_kernels import (
     BIAS_SPREAD,
     BOUND,
@@ -23,7 +23,7 @@ from gcmf.engines.row_kernels import (
     measure_row,
     sum_row,
 )
-from gcmf.engines.simd import LANES, subtract_four, subtract_one
+from gcmf.engines.simd import LANES, add_row, dot_row, subtract_four, subtract_one, take
 
 
 @njit(**JIT)
@@ -33,12 +33,24 @@ def _form(sums, n_u, pairs, bias, bias_var):
     s, square, linear = sums[Kp + SCALARS], 0.0, 0.0
     for k in range(n_u):
         u, u_var = np.float64(pairs[k]), np.float64(pairs[Kp + k])
-        cross = 0.0
-        for j in range(k + 1, n_u):
-            cross += sums[k, j] * pairs[j]
-        square += u * (2.0 * cross + sums[k, k] * u) + (u * u + u_var) * sums[Kp + SPREAD, k] + u_var * sums[k, k]
+        # Of the symmetric matrix only the blocks of LANES on and right of the diagonal are there.
+        block = k // LANES * LANES
+        within, beyond = dot_row(sums, k, pairs, block, block + LANES), dot_row(sums, k, pairs, block + LANES, Kp)
+        square += u * (within + 2.0 * beyond) + (u * u + u_var) * sums[Kp + SPREAD, k] + u_var * sums[k, k]
         linear += u * (sums[Kp + TARGET, k] - bias * sums[Kp + FIRST, k])
     return square - 2.0 * (linear + bias * s[TARGETS]) + (bias * bias + bias_var) * s[WEIGHT]
+
+
+@njit(**JIT)
+def _times(sums, pairs, bias, out):
+    """Σ w ū_j (ū_iᵀ ū_j + b_i): what a row's own parameters make of its sums, into out (1, Kp)."""
+    Kp = sums.shape[1]
+    for k in range(Kp):
+        out[0, k] = bias * sums[Kp + FIRST, k]
+    for k in range(Kp):
+        block = k // LANES * LANES
+        out[0, k] += dot_row(sums, k, pairs, block, Kp)
+        add_row(out, 0, sums, k, np.float64(pairs[k]), block + LANES, Kp)
 
 
 @njit(**JIT)
@@ -49,8 +61,7 @@ def _fill(sums, scale, alpha, n_u, layers, A, at):
     for b in range(B):
         S, w, i = sums[b], scale[b], n_u + b
         for k in range(n_u):
-            for j in range(k, n_u):
-                A[k, j] += w * S[k, j]
+            add_row(A, k, S, k, w, k // LANES * LANES, Kp)
             A[k, k] += w * S[Kp + SPREAD, k]
             A[k, at] += w * S[Kp + TARGET, k]
         fitted = layers[b, 0] > 0.0 and S[Kp + SCALARS, WEIGHT] > 0.0
@@ -65,30 +76,25 @@ def _fill(sums, scale, alpha, n_u, layers, A, at):
 
 @njit(**JIT)
 def _solve(A, n, at):
-    """Solve by Cholesky into column `at`; A is symmetric positive definite, its upper triangle is used.
+    """Solve into column `at` by elimination, A = Uᵀ D⁻¹ U; A is symmetric positive definite, its upper part is used.
 
     Four rows are finished at a time and then taken off all that follow: what lies below the diagonal is left undefined.
+    The last row of A holds the inverses of the pivots, the one before it the solution while it is found.
     """
-    width = A.shape[1]
+    width, inverse, y = A.shape[1], A[n + 1], A[n]
     for first in range(0, n, 4):
         last = min(first + 4, n)
         for k in range(first, last):
             for row in range(first, k):
-                subtract_one(A, k, row, k // LANES * LANES, width)
+                subtract_one(A, k, row, inverse, k // LANES * LANES, width)
             # A rounding error may eat a pivot of a nearly collinear pair: a tiny pivot keeps the solve finite.
-            inverse = 1.0 / math.sqrt(max(A[k, k], 1e-300))
-            for j in range(k + 1, width):
-                A[k, j] *= inverse
-            A[k, k] = inverse
+            inverse[k] = 1.0 / max(A[k, k], 1e-300)
         for i in range(last, n):
-            subtract_four(A, i, first, i // LANES * LANES, width)
-    # The last row of A holds the solution while it is found: a column would be read in strides.
-    y = A[n]
+            subtract_four(A, i, first, inverse, i // LANES * LANES, width)
+    y[:] = 0.0
     for k in range(n - 1, -1, -1):
-        rest = A[k, at]
-        for j in range(k + 1, n):
-            rest -= A[k, j] * y[j]
-        y[k] = rest * A[k, k]
+        # In the block of the diagonal what is not yet solved for is still zero.
+        y[k] = (A[k, at] - dot_row(A, k, y, k // LANES * LANES, width)) * inverse[k]
     for k in range(n):
         A[k, at] = y[k]
 
@@ -152,54 +158,90 @@ def _precise(own):
 
 
 @njit(**JIT)
-def sweep_rows(lo, hi, table, scale, layers, alpha, own, damping, point, measured, totals):
-    """Update rows lo..hi exactly, or by a damped Newton step where damping > 0; bound what they complete.
+def _sum_moments(lo, hi, own, product, sums, bias_sums):
+    """Σ (ū² + ũ) and Σ log ũ of each column over rows lo..hi, and Σ b̄, Σ (b̄² + b̃) and Σ log b̃ of each block.
 
-    scale (B,) multiplies the sums; layers (B, 3): whether a block has biases, their prior mean and precision; alpha
-    (n_u,) the precisions of the active columns. totals (d, B) receives the bound of each row's cells in the measured
-    blocks.
+    Entities without a variance have no logarithm.
     """
-    B, Kp, n_u = len(scale), own.pairs.shape[1] // 2, len(alpha)
-    dtype = own.pairs.dtype
-    chunk, sums, before = new_chunk(Kp, dtype), np.zeros((B, Kp + 4, Kp)), np.zeros(B)
-    A = np.zeros((n_u + B + 1, (n_u + B + LANES) // LANES * LANES))
+    Kp, B = len(product), own.bias.shape[1]
+    for first in range(lo, hi, 4):
+        # One logarithm for four variances: their product stays in the range of float64.
+        product[:] = 1.0
+        for row in range(first, min(first + 4, hi)):
+            for k in range(Kp):
+                u, v = np.float64(own.pairs[row, k]), np.float64(own.pairs[row, Kp + k])
+                sums[0, k] += u * u + v
+                product[k] *= v if v > 0.0 else 1.0
+        for k in range(Kp):
+            sums[1, k] += math.log(product[k])
+    for row in range(lo, hi):
+        for b in range(B):
+            mean, var = np.float64(own.bias[row, b]), np.float64(own.bias_var[row, b])
+            bias_sums[0, b] += mean
+            bias_sums[1, b] += mean * mean + var
+            if var > 0.0:
+                bias_sums[2, b] += math.log(var)
+
+
+@njit(**JIT)
+def _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measured, totals, scratch):
+    """Update rows lo..hi and bound what they complete."""
+    B, Kp, n_u, dtype = len(scale), own.pairs.shape[1] // 2, len(alpha), own.pairs.dtype
+    chunk, S, A, before = scratch
     at = A.shape[1] - 1
     for row in range(lo, hi):
         present = False
         pairs, bias, bias_var = own.pairs[row], own.bias[row], own.bias_var[row]
         for b in range(B):
             cells, rule, partners, whole = block_at(table, b, Kp, dtype, SUMMED)
-            sum_row(cells, rule, own, partners, whole, row, b, chunk, sums[b])
-            present |= sums[b, Kp + SCALARS, SEEN] > 0.0
+            sum_row(cells, rule, own, partners, whole, row, b, chunk, S[b])
+            present |= S[b, Kp + SCALARS, SEEN] > 0.0
             if measured[b] and rule.kind != GAUSSIAN:
-                before[b] = _form(sums[b], n_u, pairs, bias[b], bias_var[b])
+                before[b] = _form(S[b], n_u, pairs, bias[b], bias_var[b])
         if not present:
             continue  # an entity without data: its zeros stand for "see the prior"
-        _fill(sums, scale, alpha, n_u, layers, A, at)
+        _fill(S, scale, alpha, n_u, layers, A, at)
         _write(A, n_u, B, damping, point, pairs, bias, bias_var)
         for b in range(B):
             if measured[b]:
                 kind = table.codes[b, 1]
-                total, trusted = _bound(sums[b], kind, n_u, pairs, bias[b], bias_var[b], before[b], _precise(own))
+                total, trusted = _bound(S[b], kind, n_u, pairs, bias[b], bias_var[b], before[b], _precise(own))
                 if not trusted:
                     cells, rule, partners, _ = block_at(table, b, Kp, dtype, ONE_BY_ONE)
                     total = measure_row(cells, rule, own, partners, row, b, chunk)
                 totals[row, b] = total
 
 
-@njit(**JIT)
-def measure_rows(lo, hi, table, own, wanted, rows, totals):
-    """The bound of the cells of rows lo..hi in the wanted blocks, at the present parameters, into totals (d, B).
+@njit(**MAKER)
+def sweep_rows(edges, turn, table, scale, layers, alpha, own, damping, point, measured, totals, sums, bias_sums):
+    """Update rows exactly, or by a damped Newton step where damping > 0; bound what they complete.
 
-    Gaussian blocks from their sums where those can be trusted, else cell by cell. rows (d,): which rows; none: all.
+    Range r of the rows begins at edges[r]; threads share the counter `turn` and take one range after the other. scale
+    (B,) multiplies the sums; layers (B, 3): whether a block has biases, their prior mean and precision; alpha (n_u,)
+    the precisions of the active columns. totals (d, B) receives the bound of each row's cells in the measured blocks,
+    sums (R, 2, Kp) and bias_sums (R, 3, B) what `_sum_moments` finds in each range.
     """
-    B, Kp, dtype = len(wanted), own.pairs.shape[1] // 2, own.pairs.dtype
-    chunk, sums = new_chunk(Kp, dtype), np.zeros((Kp + 4, Kp))
+    B, Kp, n_u = len(scale), own.pairs.shape[1] // 2, len(alpha)
+    S, A = np.zeros((B, Kp + 4, Kp)), np.zeros((n_u + B + 2, (n_u + B + LANES) // LANES * LANES))
+    scratch, product = (new_chunk(Kp, own.pairs.dtype), S, A, np.zeros(B)), np.zeros(Kp)
+    r = take(turn)
+    while r < len(edges) - 1:
+        lo, hi = edges[r], edges[r + 1]
+        _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measured, totals, scratch)
+        _sum_moments(lo, hi, own, product, sums[r], bias_sums[r])
+        r = take(turn)
+
+
+@njit(**JIT)
+def _measure_range(lo, hi, table, own, wanted, rows, totals, scratch):
+    """The bound of the cells of rows lo..hi, into totals."""
+    Kp, dtype = own.pairs.shape[1] // 2, own.pairs.dtype
+    chunk, sums = scratch
     for row in range(lo, hi):
         if len(rows) and not rows[row]:
             continue
         pairs, bias, bias_var = own.pairs[row], own.bias[row], own.bias_var[row]
-        for b in range(B):
+        for b in range(len(wanted)):
             if not wanted[b]:
                 continue
             cells, rule, partners, whole = block_at(table, b, Kp, dtype, SUMMED)
@@ -213,33 +255,57 @@ def measure_rows(lo, hi, table, own, wanted, rows, totals):
             totals[row, b] = total
 
 
-@njit(**JIT)
-def weigh_rows(lo, hi, table, scale, own, wanted, gain, energy):
-    """What each factor is worth to the cells of rows lo..hi in the wanted blocks, added to gain and energy (B, Kp).
+@njit(**MAKER)
+def measure_rows(edges, turn, table, own, wanted, rows, totals):
+    """The bound of the cells of rows in the wanted blocks, at the present parameters, into totals (d, B).
 
-    With p = ū_ik ū_jk: gain = Σ [ p·wr + w p²/2 − w (variance of the factor's part of θ)/2 ], energy = Σ w p².
+    Gaussian blocks from their sums where those can be trusted, else cell by cell. rows (d,): which rows; none: all.
     """
-    B, Kp, dtype = len(wanted), own.pairs.shape[1] // 2, own.pairs.dtype
-    chunk, S = new_chunk(Kp, dtype), np.zeros((Kp + 4, Kp))
+    Kp = own.pairs.shape[1] // 2
+    scratch = new_chunk(Kp, own.pairs.dtype), np.zeros((Kp + 4, Kp))
+    r = take(turn)
+    while r < len(edges) - 1:
+        _measure_range(edges[r], edges[r + 1], table, own, wanted, rows, totals, scratch)
+        r = take(turn)
+
+
+@njit(**JIT)
+def _weigh_range(lo, hi, table, scale, own, wanted, worth, scratch):
+    """What each factor is worth to the cells of rows lo..hi, added to worth (2, B, Kp)."""
+    Kp, dtype = own.pairs.shape[1] // 2, own.pairs.dtype
+    chunk, S, fitted = scratch
     for row in range(lo, hi):
         pairs = own.pairs[row]
-        for b in range(B):
+        for b in range(len(wanted)):
             if not wanted[b]:
                 continue
             cells, rule, partners, whole = block_at(table, b, Kp, dtype, SUMMED)
             sum_row(cells, rule, own, partners, whole, row, b, chunk, S)
+            _times(S, pairs, own.bias[row, b], fitted)
             for k in range(Kp):
                 u, u_var = np.float64(pairs[k]), np.float64(pairs[Kp + k])
-                fitted = own.bias[row, b] * S[Kp + FIRST, k]
-                for j in range(Kp):
-                    fitted += S[min(k, j), max(k, j)] * pairs[j]
                 own_square = S[k, k] * u * u
                 spread = (u * u + u_var) * S[Kp + SPREAD, k] + u_var * S[k, k]
-                gain[b, k] += scale[b] * (u * (S[Kp + TARGET, k] - fitted) + 0.5 * (own_square - spread))
-                energy[b, k] += scale[b] * own_square
+                gain = u * (S[Kp + TARGET, k] - fitted[0, k]) + 0.5 * (own_square - spread)
+                worth[0, b, k] += scale[b] * gain
+                worth[1, b, k] += scale[b] * own_square
 
 
-@njit(**JIT)
+@njit(**MAKER)
+def weigh_rows(edges, turn, table, scale, own, wanted, worth):
+    """What each factor is worth to the cells of the wanted blocks: gain and energy into worth (R, 2, B, Kp), by range.
+
+    With p = ū_ik ū_jk: gain = Σ [ p·wr + w p²/2 − w (variance of the factor's part of θ)/2 ], energy = Σ w p².
+    """
+    Kp = own.pairs.shape[1] // 2
+    scratch = new_chunk(Kp, own.pairs.dtype), np.zeros((Kp + 4, Kp)), np.zeros((1, Kp))
+    r = take(turn)
+    while r < len(edges) - 1:
+        _weigh_range(edges[r], edges[r + 1], table, scale, own, wanted, worth[r], scratch)
+        r = take(turn)
+
+
+@njit(**MAKER)
 def base_rows(table, wanted, own, out):
     """The sums of one row that each wanted block holds, into out (B, Kp + 4, Kp)."""
     Kp, dtype = own.pairs.shape[1] // 2, own.pairs.dtype
@@ -250,34 +316,17 @@ def base_rows(table, wanted, own, out):
             sum_row(cells, rule, own, partners, whole, 0, b, chunk, out[b])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def bias_moments(bias, bias_var):
-    """Σ b̄, Σ (b̄² + b̃) and Σ log b̃ of each column, over the rows that have one, (3, B)."""
-    out = np.zeros((3, bias.shape[1]))
-    for i in range(bias.shape[0]):
-        for b in range(bias.shape[1]):
-            mean, var = np.float64(bias[i, b]), np.float64(bias_var[i, b])
-            out[0, b] += mean
-            out[1, b] += mean * mean + var
-            if var > 0.0:
-                out[2, b] += math.log(var)
-    return out
+@njit(**MAKER)
+def moment_rows(edges, turn, own, sums, bias_sums):
+    """The sums of `sweep_rows` alone, for rows that were changed since."""
+    product = np.zeros(own.pairs.shape[1] // 2)
+    r = take(turn)
+    while r < len(edges) - 1:
+        _sum_moments(edges[r], edges[r + 1], own, product, sums[r], bias_sums[r])
+        r = take(turn)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def moments(mean, var):
-    """Σ_i (ū² + ũ) and Σ_i log ũ of each column over the rows that have a variance, (2, K)."""
-    K = mean.shape[1]
-    out, product = np.zeros((2, K)), np.ones(K)
-    for i in range(len(mean)):
-        for k in range(K):
-            u, v = np.float64(mean[i, k]), np.float64(var[i, k])
-            out[0, k] += u * u + v
-            # One logarithm for many variances, taken before their product leaves the range of float64.
-            product[k] *= v if v > 0.0 else 1.0
-            if product[k] < 1e-150 or product[k] > 1e150:
-                out[1, k] += math.log(product[k])
-                product[k] = 1.0
-    for k in range(K):
-        out[1, k] += math.log(product[k])
-    return out
+@njit(**MAKER)
+def next_range(turn):
+    """The next range, for work that is not compiled."""
+    return take(turn)
