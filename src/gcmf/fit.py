@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: The warm-up, in which all factors of a set share one α, ends when a sweep changes the bound by less than this
 #: fraction, or after so many sweeps: before that, factors would be judged that have not found their place.
-WARM_UP_TOL = 5e-4
+WARM_UP_TOL = 2e-3
 MAX_WARM_UP = 200
 #: Sweeps between two looks at the structure.
 TEST_EVERY = 5
@@ -282,7 +282,7 @@ class Driver:
         """Turn the factors towards the group sparsity; kept only if the bound rises."""
         spec = self._spec
         before = self._posterior = update_alpha(spec, self._posterior)
-        bound = elbo(spec, before, self._engine.measure(self._hyper()))
+        bound = elbo(spec, before, self._measured)
         if gauge.single_table(spec):
             turned = gauge.principal_axes(spec, before)
         else:

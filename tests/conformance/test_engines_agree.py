@@ -36,16 +36,19 @@ def iterate(engine, state, hyper):
 
 
 def assert_agree(problem, posterior, hyper, tolerance):
-    """Compare everything that a full iteration leaves behind, with dense relations as matrices and cell by cell."""
-    for smallest in (0, 10**9):
-        assert_layout_agrees(problem, posterior, hyper, tolerance, smallest)
+    """Compare everything that a full iteration leaves behind.
+
+    Once with dense relations as matrices and every row in one go, once cell by cell with longer rows in pieces.
+    """
+    for smallest, piece in ((0, 10**9), (10**9, 3)):
+        assert_layout_agrees(problem, posterior, hyper, tolerance, smallest, piece)
 
 
-def assert_layout_agrees(problem, posterior, hyper, tolerance, smallest):
-    """Compare for one choice of layouts: matrices from this many cells on."""
+def assert_layout_agrees(problem, posterior, hyper, tolerance, smallest, piece):
+    """Compare for one choice of layouts: matrices from this many cells on, and rows in pieces of this many."""
     mine, theirs = posterior.state.copy(), posterior.state.copy()
     dtype = mine.mean[0].dtype.name
-    with mock.patch.object(layout, "MIN_MATRIX", smallest):
+    with mock.patch.multiple(layout, MIN_MATRIX=smallest, PIECE=piece):
         engine = CpuEngine(problem, dtype=dtype, n_threads=1)
     got = iterate(engine, mine, hyper)
     # The oracle is to work in float64 from the same numbers.
@@ -105,12 +108,14 @@ def test_long_rows_and_many_factors_agree(likelihood, layout, dtype):
 @pytest.mark.parametrize("layout", ["listed", "filled"])
 def test_threads_do_not_change_a_bit(monkeypatch, layout, dtype):
     monkeypatch.setattr(cpu, "RANGE_COST", 30)
+    monkeypatch.setattr("gcmf.engines.layout.PIECE", 8)
     problem, posterior, hyper = make(wide_collection(LIKELIHOODS[5], layout), FitOptions(n_factors=5, dtype=dtype), 2)
     runs = []
     for n_threads in (1, 2, 5):
         state = posterior.state.copy()
         engine = CpuEngine(problem, dtype=dtype, n_threads=n_threads)
         assert min(map(len, engine._edges)) > 2, "several ranges per set, or the test shows nothing"
+        assert any(len(one.pieces) for one in engine._layouts), "rows in pieces, or the test shows less"
         answers = iterate(engine, state, hyper)
         runs.append([*state.mean, *state.var, *state.bias_mean, *state.bias_var, *answers[0], *answers[1:]])
     for other in runs[1:]:

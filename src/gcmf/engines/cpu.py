@@ -12,7 +12,7 @@ import numpy as np
 from gcmf.engines.base import MAX_HALVINGS, Swept
 from gcmf.engines.chunk_kernels import Own, Table, pack, unpack
 from gcmf.engines.layout import Layout, address
-from gcmf.engines.solve_kernels import base_rows, measure_rows, moment_rows, sweep_rows, weigh_rows
+from gcmf.engines.solve_kernels import base_rows, measure_rows, moment_rows, sum_pieces, sweep_rows, weigh_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,14 +58,17 @@ class CpuEngine:
         sums, bias_sums = np.zeros((len(edges) - 1, 2, job.width)), np.zeros((len(edges) - 1, 3, len(measured)))
         guard = None
         if layout.guarded and not damping:
-            guard = _Guard(partial(self._run, e), job, alpha, layout.has_bias, point=hyper.point)
-        self._run(e, sweep_rows, job.table, job.scale, job.layers, alpha, job.own, damping, hyper.point, measured,
-                 totals, sums, bias_sums)  # fmt: skip
+            guard = _Guard(partial(self._run, edges), job, alpha, layout.has_bias, point=hyper.point)
+        parts = np.zeros((len(layout.pieces), job.width + 4, job.width))
+        if len(parts):
+            self._run(np.arange(len(parts) + 1), sum_pieces, job.table, job.own, layout.pieces, parts)
+        self._run(edges, sweep_rows, job.table, job.scale, job.layers, alpha, job.own, damping, hyper.point, measured,
+                  layout.pieces, parts, totals, sums, bias_sums)  # fmt: skip
         if guard:
             guard.hold()
-            self._run(e, measure_rows, job.table, job.own, measured, _ALL_ROWS, totals)
+            self._run(edges, measure_rows, job.table, job.own, measured, _ALL_ROWS, totals)
             sums[:], bias_sums[:] = 0.0, 0.0
-            self._run(e, moment_rows, job.own, sums, bias_sums)
+            self._run(edges, moment_rows, job.own, sums, bias_sums)
         self._unpack(e, on, job.own)
         found = np.full(self._problem.n_relations, np.nan)
         found[layout.relations[measured]] = totals.sum(axis=0)[measured]
@@ -80,7 +83,7 @@ class CpuEngine:
         for e, layout in self._row_sides():
             job, wanted = self._pack(e, np.arange(hyper.on.shape[1]), hyper), layout.row_side
             totals = np.zeros((self._problem.sizes[e], len(wanted)))
-            self._run(e, measure_rows, job.table, job.own, wanted, _ALL_ROWS, totals)
+            self._run(self._edges[e], measure_rows, job.table, job.own, wanted, _ALL_ROWS, totals)
             result[layout.relations[wanted]] = totals.sum(axis=0)[wanted]
         return result
 
@@ -91,13 +94,13 @@ class CpuEngine:
         for e, layout in self._row_sides():
             job, wanted = self._pack(e, np.arange(K), hyper), layout.row_side
             worth = np.zeros((len(self._edges[e]) - 1, 2, len(wanted), job.width))
-            self._run(e, weigh_rows, job.table, job.scale, job.own, wanted, worth)
+            self._run(self._edges[e], weigh_rows, job.table, job.scale, job.own, wanted, worth)
             result[:, layout.relations[wanted]] = worth.sum(axis=0)[:, wanted, :K]
         return result[0], result[1]
 
-    def _run(self, e: int, kernel: Callable[..., None], *args: object) -> None:
-        """Call kernel(edges, turn, *args) on the row ranges of one entity set, in every thread."""
-        edges, turn = self._edges[e], np.zeros(1, np.int64)
+    def _run(self, edges: Array, kernel: Callable[..., None], *args: object) -> None:
+        """Call kernel(edges, turn, *args) in every thread; range r goes from edges[r] to edges[r + 1]."""
+        turn = np.zeros(1, np.int64)
         n_helpers = min(self._n_helpers, len(edges) - 2)
         helpers = [self._pool.submit(kernel, edges, turn, *args) for _ in range(n_helpers)] if self._pool else []
         kernel(edges, turn, *args)
@@ -143,7 +146,7 @@ class CpuEngine:
             if matrix is not None:
                 products = np.zeros((d, job.width + 3))
                 right = np.concatenate([pairs[b][matrix.cols, : job.width], bias[b][matrix.cols, None]], axis=1)
-                self._run(e, matrix.multiply, right, products)
+                self._run(self._edges[e], matrix.multiply, right, products)
             job.alive.append(products)
             job.point_at_whole(b, bases[b], products)
 

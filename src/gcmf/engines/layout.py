@@ -31,6 +31,8 @@ MAX_HOLES = 0.6
 MIN_MATRIX = 20_000
 #: Cells of a matrix product that take the time of one cell of a loop.
 CELLS_PER_LOOP = 40
+#: Cells of a piece: a row of more than twice as many is summed in pieces, by all threads.
+PIECE = 50_000
 #: Types of the arrays of Cells; None is the working precision.
 _KINDS = np.int64, np.int32, None, np.float64, np.uint8, np.int32, np.bool_
 _NO_WIDE, _NO_CODES, _NO_MEMBERS, _NO_ROWS = (
@@ -117,6 +119,7 @@ class Layout:
         self.whole = np.array([one.cells.layout in (WHOLE, WHOLE_ZEROS) for one in held])
         self.matrices = [one.matrix for one in held]
         self.n_listed = np.sum([one.n_listed for one in held], axis=0)
+        self.pieces = _pieces(held)
         products = sum(len(one.matrix.cols) for one in held if one.matrix is not None)
         self.cost = self.n_listed + products // CELLS_PER_LOOP
         self._table = _table(held)
@@ -223,6 +226,17 @@ def _by_holes(listed: Cells, rule: Rule, matrix: Matrix) -> Held:
     squares = np.einsum("ij,ij->i", matrix.x, matrix.x, dtype=np.float64)
     rows = WholeRows(matrix.x, matrix.cols, _ends(there), squares, matrix.x.sum(axis=1, dtype=np.float64))
     return Held(cells, plain, listed, rule, lengths, rows)
+
+
+def _pieces(held: list[Held]) -> Array:
+    """Row, block, first and last cell of every piece of a long row, (P, 4), ordered by row and block."""
+    found = []
+    for b, one in enumerate(held):
+        if one.cells.layout in (LISTED, FILLED):
+            for row in np.flatnonzero(one.n_listed > 2 * PIECE).tolist():
+                n = int(one.n_listed[row])
+                found += [(row, b, first, min(first + PIECE, n)) for first in range(0, n, PIECE)]
+    return np.array(sorted(found), dtype=np.int64).reshape(-1, 4)
 
 
 def _ends(lengths: Array) -> Array:

@@ -198,14 +198,16 @@ def _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars):
     scalars[BIAS_SPREAD] += spread
 
 
-@njit(**JIT)
-def _sum_row(cells, rule, own, partners, row, b, sign, chunk, out):
-    """Add sign times the cells that one row lists to `out`."""
-    n_row, Kp, pending = n_cells(cells, row), chunk.sums.shape[1], 0
+@njit(**CALLED)
+def add_cells(cells, rule, own, partners, row, b, span, sign, chunk, out):
+    """Add sign times the listed cells span[0]..span[1] of one row to out (Kp + 4, Kp)."""
+    Kp, pending, (first, last) = chunk.sums.shape[1], 0, span
     unit = rule.kind == GAUSSIAN and cells.layout in (LISTED, WHOLE)
     scalars = out[Kp + SCALARS]
-    for start in range(0, n_row, CHUNK):
-        n = min(CHUNK, n_row - start)
+    if rule.kind != GAUSSIAN:
+        _set_own(own, row, chunk)
+    for start in range(first, last, CHUNK):
+        n = min(CHUNK, last - start)
         if unit:
             _sum_unit(cells, rule, partners, cells.indptr[row] + start, n, chunk, scalars, sign)
         else:
@@ -219,7 +221,7 @@ def _sum_row(cells, rule, own, partners, row, b, sign, chunk, out):
         _flush(sign, chunk, out)
 
 
-@njit(**CALLED)
+@njit(**JIT)
 def sum_row(cells, rule, own, partners, whole, row, b, chunk, out):
     """Sum up the cells of one row in block b into out (Kp + 4, Kp); see TARGET and SCALARS for the places."""
     Kp, known = out.shape[1], cells.layout >= WHOLE_ZEROS and cells.covered[row]
@@ -235,10 +237,9 @@ def sum_row(cells, rule, own, partners, whole, row, b, chunk, out):
             out[Kp + SCALARS, TARGETS] += x[Kp + 2]
     else:
         out[:] = 0.0
-    if rule.kind != GAUSSIAN:
-        _set_own(own, row, chunk)
     # What a whole and dense row lists are its holes.
-    _sum_row(cells, rule, own, partners, row, b, -1.0 if known and cells.layout == WHOLE else 1.0, chunk, out)
+    sign = -1.0 if known and cells.layout == WHOLE else 1.0
+    add_cells(cells, rule, own, partners, row, b, (0, n_cells(cells, row)), sign, chunk, out)
 
 
 @njit(**CALLED)

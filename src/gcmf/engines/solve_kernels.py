@@ -20,6 +20,7 @@ from gcmf.engines.row_kernels import (
     TARGET,
     TARGETS,
     WEIGHT,
+    add_cells,
     measure_row,
     sum_row,
 )
@@ -184,17 +185,31 @@ def _sum_moments(lo, hi, own, product, sums, bias_sums):
 
 
 @njit(**JIT)
-def _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measured, totals, scratch):
+def _is_piece(pieces, piece, row, b):
+    return piece < len(pieces) and pieces[piece, 0] == row and pieces[piece, 1] == b
+
+
+@njit(**JIT)
+def _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measured, pieces, parts, totals, scratch):
     """Update rows lo..hi and bound what they complete."""
     B, Kp, n_u, dtype = len(scale), own.pairs.shape[1] // 2, len(alpha), own.pairs.dtype
     chunk, S, A, before = scratch
-    at = A.shape[1] - 1
+    at, piece = A.shape[1] - 1, 0
+    while piece < len(pieces) and pieces[piece, 0] < lo:
+        piece += 1
     for row in range(lo, hi):
         present = False
         pairs, bias, bias_var = own.pairs[row], own.bias[row], own.bias_var[row]
         for b in range(B):
             cells, rule, partners, whole = block_at(table, b, Kp, dtype, SUMMED)
-            sum_row(cells, rule, own, partners, whole, row, b, chunk, S[b])
+            if _is_piece(pieces, piece, row, b):
+                S[b] = 0.0
+                while _is_piece(pieces, piece, row, b):
+                    for k in range(Kp + 4):
+                        add_row(S[b], k, parts[piece], k, 1.0, 0, Kp)
+                    piece += 1
+            else:
+                sum_row(cells, rule, own, partners, whole, row, b, chunk, S[b])
             present |= S[b, Kp + SCALARS, SEEN] > 0.0
             if measured[b] and rule.kind != GAUSSIAN:
                 before[b] = _form(S[b], n_u, pairs, bias[b], bias_var[b])
@@ -213,13 +228,15 @@ def _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measu
 
 
 @njit(**MAKER)
-def sweep_rows(edges, turn, table, scale, layers, alpha, own, damping, point, measured, totals, sums, bias_sums):
+def sweep_rows(
+    edges, turn, table, scale, layers, alpha, own, damping, point, measured, pieces, parts, totals, sums, bias_sums
+):
     """Update rows exactly, or by a damped Newton step where damping > 0; bound what they complete.
 
     Range r of the rows begins at edges[r]; threads share the counter `turn` and take one range after the other. scale
     (B,) multiplies the sums; layers (B, 3): whether a block has biases, their prior mean and precision; alpha (n_u,)
-    the precisions of the active columns. totals (d, B) receives the bound of each row's cells in the measured blocks,
-    sums (R, 2, Kp) and bias_sums (R, 3, B) what `_sum_moments` finds in each range.
+    the precisions of the active columns; pieces and parts: see `sum_pieces`. totals (d, B) receives the bound of each
+    row's cells in the measured blocks, sums (R, 2, Kp) and bias_sums (R, 3, B) what `_sum_moments` finds in each range.
     """
     B, Kp, n_u = len(scale), own.pairs.shape[1] // 2, len(alpha)
     S, A = np.zeros((B, Kp + 4, Kp)), np.zeros((n_u + B + 2, (n_u + B + LANES) // LANES * LANES))
@@ -227,8 +244,31 @@ def sweep_rows(edges, turn, table, scale, layers, alpha, own, damping, point, me
     r = take(turn)
     while r < len(edges) - 1:
         lo, hi = edges[r], edges[r + 1]
-        _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measured, totals, scratch)
+        _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measured, pieces, parts, totals, scratch)
         _sum_moments(lo, hi, own, product, sums[r], bias_sums[r])
+        r = take(turn)
+
+
+@njit(**JIT)
+def _sum_piece(table, own, piece, chunk, out):
+    """The cells of one piece of a row into out (Kp + 4, Kp)."""
+    row, b, first, last = piece
+    cells, rule, partners, _ = block_at(table, b, own.pairs.shape[1] // 2, own.pairs.dtype, SUMMED)
+    add_cells(cells, rule, own, partners, row, b, (first, last), 1.0, chunk, out)
+
+
+@njit(**MAKER)
+def sum_pieces(edges, turn, table, own, pieces, parts):
+    """Sum up the pieces of rows that are too long for one thread, each into its place of parts (P, Kp + 4, Kp).
+
+    pieces (P, 4): row, block, first and last cell, ordered by row and block.
+    """
+    chunk = new_chunk(own.pairs.shape[1] // 2, own.pairs.dtype)
+    r = take(turn)
+    while r < len(edges) - 1:
+        for p in range(edges[r], edges[r + 1]):
+            piece = pieces[p, 0], pieces[p, 1], pieces[p, 2], pieces[p, 3]
+            _sum_piece(table, own, piece, chunk, parts[p])
         r = take(turn)
 
 
