@@ -13,10 +13,12 @@ from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, JAAKKOLA, lower_bound, quadratic
 from gcmf.engines.chunk_kernels import CHUNK, JIT, LISTED, WHOLE, WHOLE_ZEROS, load, n_cells, read_values
-from gcmf.engines.simd import LANES, add_products, add_sums, decay, move_row, predictor, scale_row
+from gcmf.engines.simd import LANES, add_products, add_sums, decay, fetch_row, move_row, predictor, scale_row
 
 #: As JIT, but called: one copy of the code is enough.
 CALLED = {**JIT, "forceinline": False}
+#: Numbers of partners' parameters that no near cache holds, so that it pays to ask for them ahead.
+MANY_PARTNERS = 1 << 20
 #: Cells that LLVM takes at a time in a plain loop over float32.
 UNROLLED = 32
 #: Cells summed in the working precision before the sums go to float64: bounds the error of float32.
@@ -204,10 +206,16 @@ def add_cells(cells, rule, own, partners, row, b, span, sign, chunk, out):
     Kp, pending, (first, last) = chunk.sums.shape[1], 0, span
     unit = rule.kind == GAUSSIAN and cells.layout in (LISTED, WHOLE)
     scalars = out[Kp + SCALARS]
+    far = cells.layout == LISTED and partners.pairs.size > MANY_PARTNERS
     if rule.kind != GAUSSIAN:
         _set_own(own, row, chunk)
     for start in range(first, last, CHUNK):
         n = min(CHUNK, last - start)
+        if far:
+            # While these are summed, the next ones come nearer, be they of this row or the next.
+            following = cells.indptr[row] + start + n
+            for j in cells.partner[following : following + CHUNK]:
+                fetch_row(partners.pairs, j)
         if unit:
             _sum_unit(cells, rule, partners, cells.indptr[row] + start, n, chunk, scalars, sign)
         else:

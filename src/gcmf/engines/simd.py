@@ -197,6 +197,29 @@ def move_row(typingctx, out, k, S, factor, start, width):
 
 
 @intrinsic
+def fetch_row(typingctx, g, j):
+    """Ask for g[j] to be in the cache soon."""
+    del typingctx, j
+    signature = types.void(g, types.intp)
+
+    def codegen(context, builder, signature, args):
+        kinds, (g, j) = signature.args, args
+        emit = _Emitter(context, builder, kinds[0].dtype)
+        g, byte, flag = emit.array(kinds[0], g), ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        width = builder.extract_value(g[1].shape, 1)
+        step = ir.Constant(width.type, 64 // emit.align)
+        with _first(cgutils.for_range_slice(builder, ir.Constant(width.type, 0), width, step, intp=width.type)) as k:
+            place = builder.bitcast(emit.address(g, j, k), byte)
+            # For reading, into the second-level cache, data.
+            builder.call(prefetch, [place, *(ir.Constant(flag, option) for option in (0, 2, 1))])
+        return context.get_dummy_value()
+
+    return signature, codegen
+
+
+@intrinsic
 def dot_row(typingctx, S, k, u, start, width):
     """Σ_j S[k, j] u[j] over start <= j < width, both multiples of LANES; u may be of lower precision."""
     del typingctx, k, start, width
