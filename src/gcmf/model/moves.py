@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.engines.base import State
 from gcmf.model.init import start
 from gcmf.model.posterior import Gamma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from gcmf.engines.base import Array
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
     from gcmf.model.structure import Change
@@ -27,26 +27,25 @@ _MAX_ROUNDS = 30
 
 def shift(spec: Spec, posterior: Posterior) -> Posterior:
     """Move c = (μ_cols − μ_rows)/2 from the column biases to the row biases: the best split of the intercept."""
-    sums, n = posterior.moments, spec.n_bias
-    mean, biased = posterior.bias.mean, np.array(spec.biased).reshape(-1, 2).all(axis=1)
-    rows = np.where(biased, (mean[1::2] - mean[::2]) / 2.0, 0.0)
-    step = np.stack([rows, -rows], axis=1).ravel()
-    for layer in np.flatnonzero(step).tolist():
-        posterior.state.bias_mean[layer][spec.in_layer[layer]] += step[layer]
+    sums, n, mean = posterior.moments, spec.n_bias, posterior.bias.mean
+    sides = mean.reshape(-1, 2)
+    step = (spec.two_sided * (sides[:, ::-1] - sides) / 2.0).ravel()
+    for b, c, seen in zip(posterior.state.bias_mean, step, spec.in_layer, strict=True):
+        if c:
+            np.add(b, c, out=b, where=seen)
     square = sums.bias_square + step * (2.0 * sums.bias_sum + n * step)
-    known = replace(sums, bias_sum=sums.bias_sum + n * step, bias_square=square)
-    return replace(posterior, bias=replace(posterior.bias, mean=mean + step), known=known)
+    known = sums._replace(bias_sum=sums.bias_sum + n * step, bias_square=square)
+    return replace(posterior, bias=posterior.bias._replace(mean=mean + step), known=known)
 
 
 def rotate(posterior: Posterior, R: Floats) -> Posterior:
     """Turn the factors of every entity set, ū ← ū R; the variances take the diagonal of the turned covariance."""
-    state = posterior.state.copy()
-    for e in range(len(state.mean)):
-        state.mean[e][:] = state.mean[e].astype(np.float64) @ R
-        state.var[e][:] = state.var[e].astype(np.float64) @ (R * R)
-        state.mean[e][:, ~posterior.on[e]] = 0
-        state.var[e][:, ~posterior.on[e]] = 0
-    return posterior.with_state(state)
+
+    def turned(old: list[Array], T: Floats) -> list[Array]:
+        return [np.where(on, a.astype(np.float64) @ T, 0.0).astype(a.dtype)
+                for a, on in zip(old, posterior.on, strict=True)]  # fmt: skip
+
+    return posterior.with_factors(turned(posterior.state.mean, R), turned(posterior.state.var, R * R))
 
 
 def restructure(posterior: Posterior, changed: list[Change]) -> Posterior:
@@ -62,7 +61,7 @@ def restructure(posterior: Posterior, changed: list[Change]) -> Posterior:
     mean = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.mean)]
     var = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.var)]
     alpha = Gamma(posterior.alpha.shape[:, source], posterior.alpha.rate[:, source])
-    return posterior.with_state(State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
+    return posterior.with_factors(mean, var, alpha=alpha, on=on)
 
 
 def grow(spec: Spec, posterior: Posterior, relations: list[int], rng: np.random.Generator) -> Posterior:
@@ -78,7 +77,7 @@ def grow(spec: Spec, posterior: Posterior, relations: list[int], rng: np.random.
     var = [np.concatenate(pair, axis=1) for pair in zip(old.var, new.var, strict=True)]
     alpha = Gamma(np.concatenate([posterior.alpha.shape, fresh.alpha.shape], axis=1),
                   np.concatenate([posterior.alpha.rate, fresh.alpha.rate], axis=1))  # fmt: skip
-    return posterior.with_state(State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
+    return posterior.with_factors(mean, var, alpha=alpha, on=on)
 
 
 def second_moments(posterior: Posterior) -> Floats:

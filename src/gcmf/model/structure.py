@@ -36,11 +36,6 @@ def carried(spec: Spec, on: Flags) -> Flags:
     return np.asarray(on[rows] & on[cols])
 
 
-def price(spec: Spec) -> Floats:
-    """½ log n_m, (M,)."""
-    return 0.5 * np.log(np.maximum(spec.n_cells, 1.0))
-
-
 def costs(spec: Spec, posterior: Posterior) -> Floats:
     """What being on costs: ½ Σ_i log(S_ek/(d_e ũ_ik)), (E, K); zero where off."""
     S, d = posterior.moments.square, spec.n_entities[:, None]
@@ -88,7 +83,7 @@ class _Search(NamedTuple):
 
     def doubtful(self) -> list[int]:
         """Factors that might change: the rest gain more in each of their relations than they cost in all sets."""
-        net = np.where(carried(self.spec, self.on), self.gain - price(self.spec)[:, None], np.inf)
+        net = np.where(carried(self.spec, self.on), self.gain - self.spec.price[:, None], np.inf)
         return [int(k) for k in np.flatnonzero(net.min(axis=0) < self.cost.sum(axis=0))]
 
     def best(self, k: int) -> list[Change]:
@@ -133,7 +128,7 @@ class _Search(NamedTuple):
         change = Change(0.0, k, columns)
         still = np.any(columns, axis=0) if columns else np.zeros_like(keep)
         lost = self.lost(change)
-        loss = (self.gain[lost, k] - price(self.spec)[lost]).sum() - self.cost[self.on[:, k] & ~still, k].sum()
+        loss = (self.gain[lost, k] - self.spec.price[lost]).sum() - self.cost[self.on[:, k] & ~still, k].sum()
         return change._replace(loss=float(loss))
 
 
