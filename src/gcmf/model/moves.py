@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: Angles tried first in each plane; the best one is then refined.
-_ANGLES = np.linspace(-np.pi / 4, np.pi / 4, 33)
+#: Where angles are tried in each plane, as fractions of ±45° at first and then of the last spacing around the best.
+_GRIDS = tuple(np.linspace(-1.0, 1.0, n)[:, None] for n in (33, 17, 17))
 _MAX_ROUNDS = 30
 
 
@@ -97,9 +98,10 @@ def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
     """
     # Where α is fixed, tr(M_e) is all that counts, and no rotation changes it.
     M, half = second_moments(posterior), np.where(spec.unit_variance, 0.0, spec.n_entities / 2.0)
-    if spec.common:
-        M, half = M.sum(axis=0, keepdims=True), half.sum(keepdims=True)
+    weight = half[:, None] * posterior.on
     K = M.shape[1]
+    if spec.common:
+        M, weight = M.sum(axis=0, keepdims=True), np.full((1, K), half.sum())
     R = np.eye(K)
     same = (posterior.on[:, :, None] == posterior.on[:, None, :]).all(axis=0)
     rounds, moved = _tournament(K), np.ones(K, dtype=bool)
@@ -107,52 +109,46 @@ def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
         # Two factors that stayed where they were have found their angle already.
         gained, before, moved = 0.0, moved, np.zeros(K, dtype=bool)
         for first, second in rounds:
-            allowed = same[first, second] & (before[first] | before[second] | moved[first] | moved[second])
+            fresh = before | moved
+            allowed = same[first, second] & (fresh[first] | fresh[second])
+            if not allowed.any():
+                continue
             k, j = first[allowed], second[allowed]
-            if len(k) == 0:
+            angle, gain = _best_turn(M, weight, k, j)
+            turned = gain > 1e-6
+            if not turned.any():
                 continue
-            turn, gain = _best_turn(M, half, posterior.on, k, j)
-            gained += gain
-            moved[k] |= turn != 0.0
-            moved[j] |= turn != 0.0
-            if not turn.any():
-                continue
+            k, j, angle = k[turned], j[turned], angle[turned]
+            moved[k] = moved[j] = True
+            gained += float(gain[turned].sum())
             G = np.eye(K)
-            G[k, k] = G[j, j] = np.cos(turn)
-            G[j, k], G[k, j] = np.sin(turn), -np.sin(turn)
+            G[k, k] = G[j, j] = np.cos(angle)
+            G[j, k], G[k, j] = np.sin(angle), -np.sin(angle)
             M, R = G.T @ M @ G, R @ G
         if gained < 0.1:
             break
     return R
 
 
-def _best_turn(
-    M: Floats, half: Floats, on: NDArray[np.bool_], k: NDArray[np.int64], j: NDArray[np.int64]
-) -> tuple[Floats, float]:
-    """Best angle in each of the planes (k, j), and what all of them gain."""
-    a, b, x = M[:, k, k], M[:, j, j], M[:, k, j]
-    live = np.ones_like(a, dtype=bool) if len(M) != len(on) else on[:, k]
-    a, b = np.where(live, a, 1.0), np.where(live, b, 1.0)
+def _best_turn(M: Floats, weight: Floats, k: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Best angle φ in each of the planes (k, j), and what it gains; weight is d_e/2 where a factor lives, (E, K).
+
+    The two turned diagonals are (a + b)/2 ± r with r = (a − b)/2 cos 2φ + x sin 2φ: their product is all that counts.
+    """
+    a, b, x, weight = M[:, k, k], M[:, j, j], M[:, k, j], weight[:, k]
     square, half_gap = ((a + b) / 2) ** 2, (a - b) / 2
     least = np.maximum(1e-14 * square, 1e-300)
-
-    def height(angle: Floats) -> Floats:
-        # The two turned diagonals are (a + b)/2 ± r with r = (a − b)/2 · cos 2φ + x sin 2φ.
+    planes, best, width, heights = np.arange(len(k)), np.zeros(len(k)), np.pi / 4, []
+    for grid in _GRIDS:
+        angle = best + width * grid
         r = half_gap * np.cos(2 * angle)[:, None] + x * np.sin(2 * angle)[:, None]
-        logs = np.log(np.maximum(square - r * r, least))
-        return np.asarray((half[:, None] * logs).sum(axis=1))
-
-    angle, width = _ANGLES[:, None], _ANGLES[1] - _ANGLES[0]
-    for _ in range(3):
-        values = height(angle)
-        angle = np.broadcast_to(angle, values.shape)
-        best = angle[values.argmin(axis=0), np.arange(len(k))]
-        angle, width = best + np.linspace(-width, width, 17)[:, None], width / 8.0
-    gain = height(np.zeros((1, len(k))))[0] - values.min(axis=0)
-    worth = gain > 1e-6
-    return np.where(worth, best, 0.0), float(gain[worth].sum())
+        heights.append((weight * np.log(np.maximum(square - r * r, least))).sum(axis=1))
+        best, width = angle[heights[-1].argmin(axis=0), planes], width / (len(grid) // 2)
+    # The middle of the first grid is φ = 0.
+    return best, heights[0][len(heights[0]) // 2] - heights[-1].min(axis=0)
 
 
+@cache
 def _tournament(n: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Rounds of disjoint pairs in which every two of n meet once (the circle method)."""
     ring = list(range(1, n + n % 2))
