@@ -99,8 +99,8 @@ class Posterior:
         return self.known if self.known is not None else Moments.of(self.state)
 
     def copy(self) -> Posterior:
-        """Independent arrays with the same values."""
-        return replace(self, state=self.state.copy(), on=self.on.copy())
+        """Independent arrays with the same values, of which nothing is known: they may be changed."""
+        return replace(self, state=self.state.copy(), on=self.on.copy(), known=None)
 
     def with_factors(self, mean: list[Array], var: list[Array], **changes: Any) -> Posterior:  # noqa: ANN401 - as of `replace`
         """Return this posterior with other factors; the biases stay, and so does what is known of them."""
