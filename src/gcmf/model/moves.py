@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 #: Where angles are tried in each plane, as fractions of ±45° at first and then of the last spacing around the best.
-_GRIDS = tuple(np.linspace(-1.0, 1.0, n)[:, None] for n in (33, 17, 17))
+_GRIDS = tuple(np.linspace(-1.0, 1.0, n) for n in (33, 17, 17))
 _MAX_ROUNDS = 30
 
 
@@ -135,17 +135,17 @@ def _best_turn(M: Floats, weight: Floats, k: NDArray[np.int64], j: NDArray[np.in
 
     The two turned diagonals are (a + b)/2 ± r with r = (a − b)/2 cos 2φ + x sin 2φ: their product is all that counts.
     """
-    a, b, x, weight = M[:, k, k], M[:, j, j], M[:, k, j], weight[:, k]
+    a, b, x, weight = M[:, k, k, None], M[:, j, j, None], M[:, k, j, None], weight[:, k, None]
     square, half_gap = ((a + b) / 2) ** 2, (a - b) / 2
     least = np.maximum(1e-14 * square, 1e-300)
     planes, best, width, heights = np.arange(len(k)), np.zeros(len(k)), np.pi / 4, []
     for grid in _GRIDS:
-        angle = best + width * grid
-        r = half_gap * np.cos(2 * angle)[:, None] + x * np.sin(2 * angle)[:, None]
-        heights.append((weight * np.log(np.maximum(square - r * r, least))).sum(axis=1))
-        best, width = angle[heights[-1].argmin(axis=0), planes], width / (len(grid) // 2)
+        angle = best[:, None] + width * grid
+        r = half_gap * np.cos(2 * angle) + x * np.sin(2 * angle)
+        heights.append((weight * np.log(np.maximum(square - r * r, least))).sum(axis=0))
+        best, width = angle[planes, heights[-1].argmin(axis=1)], width / (len(grid) // 2)
     # The middle of the first grid is φ = 0.
-    return best, heights[0][len(heights[0]) // 2] - heights[-1].min(axis=0)
+    return best, heights[0][:, len(_GRIDS[0]) // 2] - heights[-1].min(axis=1)
 
 
 @cache
