@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 from gcmf.engines.reference import ReferenceEngine
-from gcmf.model.elbo import gamma_term, off_level, terms
+from gcmf.model.elbo import gamma_term, terms
 from gcmf.model.posterior import Gamma, hyper_of
 from gcmf.model.structure import carried
 from helpers import bound_of
@@ -116,7 +116,7 @@ def _add_cells(spec, problem, posterior, place, factors, biases, rng, total):
 
 def left_out(spec, posterior):
     """What `elbo` leaves out (the level of each pair that is on) and what it adds (the log prior of the pattern)."""
-    level = off_level(spec)
+    level = spec.off_level
     constant = level[0] * posterior.on.any(axis=0).sum() if spec.common else (level[:, None] * posterior.on).sum()
     pattern = -0.5 * (np.log(spec.n_cells)[:, None] * carried(spec, posterior.on)).sum()
     return constant - (pattern if spec.priors.vague else 0.0)

@@ -13,7 +13,6 @@ from gcmf import Collection, Relation
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.model import moves, structure
-from gcmf.model.elbo import off_level
 from gcmf.model.hyper import update_alpha
 from gcmf.model.posterior import hyper_of
 from gcmf.options import FitOptions
@@ -49,7 +48,7 @@ def test_gain_less_cost_is_what_switching_off_loses(engine, unit):
     for e in range(3):
         for k in range(3):
             lost = [m for m, ends in enumerate(spec.ends) if e in ends]
-            predicted = cost[e, k] - (gain[lost, k] - structure.price(spec)[lost]).sum()
+            predicted = cost[e, k] - (gain[lost, k] - spec.price[lost]).sum()
             actual = bound_of(spec, problem, switch_off(posterior, e, k)) - here
             assert actual == pytest.approx(predicted, abs=1e-6)
 
@@ -63,7 +62,7 @@ def test_common_factors_die_as_a_whole_and_at_the_predicted_price():
         after = posterior
         for e in range(3):
             after = switch_off(after, e, k)
-        predicted = cost[:, k].sum() - (gain[:, k] - structure.price(spec)).sum()
+        predicted = cost[:, k].sum() - (gain[:, k] - spec.price).sum()
         assert bound_of(spec, problem, after) - here == pytest.approx(predicted, abs=1e-6)
 
 
@@ -76,7 +75,7 @@ def test_switching_off_under_a_bound_loses_no_more_than_predicted():
     for e in range(3):
         for k in range(3):
             lost = [m for m, ends in enumerate(spec.ends) if e in ends]
-            predicted = cost[e, k] - (gain[lost, k] - structure.price(spec)[lost]).sum()
+            predicted = cost[e, k] - (gain[lost, k] - spec.price[lost]).sum()
             assert bound_of(spec, problem, switch_off(posterior, e, k)) - here >= predicted - 1e-6
 
 
@@ -91,11 +90,11 @@ def test_off_level_is_the_limit_of_a_vanishing_factor():
     gone = tiny
     for e in range(3):
         gone = switch_off(gone, e, 2)
-    there = bound_of(spec, problem, tiny) + structure.price(spec).sum()
+    there = bound_of(spec, problem, tiny) + spec.price.sum()
     assert there == pytest.approx(bound_of(spec, problem, gone), abs=0.01)
-    assert np.all(np.isfinite(off_level(spec)))
+    assert np.all(np.isfinite(spec.off_level))
     proper, _, _ = toy(GAUSSIANS, priors=PROPER)
-    assert not off_level(proper).any()
+    assert not proper.off_level.any()
 
 
 @adversarial(60)
@@ -138,8 +137,8 @@ def test_greedy_removal_of_copies_is_stopped_in_time():
         posterior.state.var[e][:] = 0.01
     posterior = update_alpha(spec, posterior)
     gain, energy = weigh(spec, problem, posterior)
-    alone = structure._Search(spec, posterior.on, gain, structure.costs(spec, posterior))
-    assert all(alone.best(k) for k in range(10)), "each copy alone is better gone"
+    alone = structure.single_changes(spec, posterior.on, gain, structure.costs(spec, posterior))
+    assert len(list(alone)) == 10, "each copy alone is better gone"
     found = structure.changes(spec, posterior, gain, energy, room=0)
     assert 0 < len(found) < 10
     after = moves.restructure(posterior, found)

@@ -177,7 +177,7 @@ def test_bias_prior_is_stationary():
             def change(h, name=name, posterior=posterior, layer=layer):
                 values = getattr(posterior.bias, name).copy()
                 values[layer] = values[layer] + h if name == "mean" else values[layer] * np.exp(h)
-                return replace(posterior, bias=replace(posterior.bias, **{name: values}))
+                return replace(posterior, bias=posterior.bias._replace(**{name: values}))
 
             assert_stationary(lambda posterior: bound_of(spec, problem, posterior), change)
 
@@ -234,7 +234,7 @@ def test_map_precisions_are_modes():
     def move(h):
         mean = after.bias.mean.copy()
         mean[0] += h
-        return replace(after, bias=replace(after.bias, mean=mean))
+        return replace(after, bias=after.bias._replace(mean=mean))
 
     assert_stationary(bound, move)
     assert bound(sweep(spec, problem, after, 1)) > bound(after)

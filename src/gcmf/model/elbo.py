@@ -2,7 +2,7 @@
 
 Each (entity set, factor) pair is counted relative to its switched-off state, so that switching off and
 dropping factors never makes the bound jump and bounds with different numbers of factors compare. The
-constant left out is `off_level`.
+constant left out is `Spec.off_level`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import digamma, gammaln
 
-from gcmf.model.structure import carried, price
+from gcmf.model.structure import carried
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
+
+LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 def elbo(spec: Spec, posterior: Posterior, measured: Floats) -> float:
@@ -47,9 +49,9 @@ def terms(spec: Spec, posterior: Posterior, measured: Floats) -> dict[str, float
 
 def _cells(spec: Spec, posterior: Posterior, measured: Floats) -> float:
     """Σ ⟨log p(x|θ)⟩: Gaussian from the summed squares, the others as their bounds were measured."""
-    tau, gaussian = posterior.tau, spec.gaussian
-    exact = 0.5 * spec.n_cells * (tau.mean_log - np.log(2.0 * np.pi)) - 0.5 * tau.mean * measured
-    return float(np.where(gaussian, exact, measured).sum()) + spec.constant
+    tau = posterior.tau
+    exact = 0.5 * (spec.n_cells * (tau.mean_log - LOG_2PI) - tau.mean * measured)
+    return float(np.where(spec.gaussian, exact, measured).sum()) + spec.constant
 
 
 def _noise(spec: Spec, posterior: Posterior) -> float:
@@ -60,49 +62,38 @@ def _noise(spec: Spec, posterior: Posterior) -> float:
 
 def _factors(spec: Spec, posterior: Posterior) -> float:
     """Σ_ek { d/2 ⟨log α⟩ − ⟨α⟩S/2 + ½Σ log ũ + d/2 + G(α) } over the factors that are on."""
-    on, alpha = posterior.on, posterior.alpha
-    d = spec.n_entities[:, None]
-    unit = spec.unit_variance[:, None]
+    on, alpha, sums = posterior.on, posterior.alpha, posterior.moments
+    d, unit = spec.n_entities[:, None], spec.unit_variance[:, None]
     log_alpha = np.where(unit, 0.0, alpha.mean_log)
-    sums = posterior.moments
-    each = 0.5 * d * (log_alpha + 1.0) - 0.5 * alpha.mean * sums.square + 0.5 * sums.log_var
-    prior = gamma_term(alpha, spec.priors.alpha_shape, spec.priors.alpha_rate)
+    each = 0.5 * (d * (log_alpha + 1.0) - alpha.mean * sums.square + sums.log_var)
+    prior = gamma_term(alpha, spec.priors.alpha_shape, spec.priors.alpha_rate) - spec.off_level[:, None]
     if spec.common:
-        return float(each[on].sum() + (prior[0] - off_level(spec)[0])[on.any(axis=0)].sum())
-    return float((each + np.where(unit, 0.0, prior) - off_level(spec)[:, None])[on].sum())
-
-
-def off_level(spec: Spec) -> Floats:
-    """What a pair contributes when it is off: the limit of `_factors` for S → 0 under vague priors, (E,)."""
-    if not spec.priors.vague:
-        return np.zeros(len(spec.n_entities))
-    a0, b0, half = spec.priors.alpha_shape, spec.priors.alpha_rate, spec.n_entities / 2.0
-    if spec.common:
-        half = np.full_like(half, half.sum())
-    level = gammaln(half) + half - half * np.log(half) + a0 * np.log(b0) - gammaln(a0)
-    return np.where(spec.unit_variance, 0.0, level)
+        return float(each[on].sum() + prior[0, on.any(axis=0)].sum())
+    return float((each + np.where(unit, 0.0, prior))[on].sum())
 
 
 def _pattern(spec: Spec, posterior: Posterior) -> float:
     """−½ log n_m for every relation that a factor reaches, the log prior of the on/off pattern."""
-    return -float(price(spec) @ carried(spec, posterior.on).sum(axis=1)) if spec.priors.vague else 0.0
+    return -float(spec.price @ carried(spec, posterior.on).sum(axis=1)) if spec.priors.vague else 0.0
 
 
 def _biases(spec: Spec, posterior: Posterior) -> float:
     """Σ_layers ⟨log p(b|μ,σ²)⟩ + H(b) + ⟨log p(μ)⟩ + H(μ)."""
-    biased, sums, n = np.array(spec.biased), posterior.moments, spec.n_bias
-    mu, mu_var, scale = posterior.bias.mean, posterior.bias.var, posterior.bias.scale
-    squares = sums.bias_square - 2.0 * mu * sums.bias_sum + n * (mu**2 + mu_var)
-    each = -0.5 * n * np.log(scale) - squares / (2.0 * scale) + 0.5 * sums.bias_log_var + 0.5 * n
-    each += -0.5 * (mu**2 + mu_var) + 0.5 * np.log(np.where(biased, mu_var, 1.0)) + 0.5
-    return float(each[biased].sum())
+    sums, n, scale = posterior.moments, spec.n_bias, posterior.bias.scale
+    mu, mu_var = posterior.bias.mean, np.where(spec.has_bias, posterior.bias.var, 1.0)
+    mu_square = mu * mu + mu_var
+    squares = sums.bias_square - 2.0 * mu * sums.bias_sum + n * mu_square
+    layer = sums.bias_log_var + n - n * np.log(scale) - squares / scale
+    return 0.5 * float((layer + np.log(mu_var) - mu_square + 1.0)[spec.has_bias].sum())
 
 
 def gamma_term(q: Gamma, shape: float, rate: float) -> Floats:
-    """G: ⟨log p⟩ − ⟨log q⟩ of a Gamma variable with prior Gamma(shape, rate)."""
-    prior = shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * q.mean_log - rate * q.mean
-    entropy = -q.shape * np.log(q.rate) + gammaln(q.shape) - (q.shape - 1.0) * q.mean_log + q.shape
-    return np.asarray(prior + entropy)
+    """G = a₀ log b₀ − log Γ(a₀) + a₀⟨log⟩ − b₀⟨·⟩ + log Γ(a) + a − aψ(a), for q = Gamma(a, b), p = Gamma(a₀, b₀).
+
+    That is ⟨log p⟩ − ⟨log q⟩ with (1 − a)⟨log⟩ − a log b, of the entropy, as ⟨log⟩ − aψ(a).
+    """
+    prior = shape * q.mean_log - rate * q.mean + (shape * np.log(rate) - gammaln(shape))
+    return np.asarray(prior + gammaln(q.shape) + q.shape * (1.0 - digamma(q.shape)))
 
 
 def _point_cells(spec: Spec, posterior: Posterior, measured: Floats) -> float:
@@ -121,11 +112,11 @@ def _point_factors(spec: Spec, posterior: Posterior) -> float:
 
 
 def _point_biases(spec: Spec, posterior: Posterior) -> float:
-    biased, sums, n = np.array(spec.biased), posterior.moments, spec.n_bias
+    sums, n = posterior.moments, spec.n_bias
     mu, scale = posterior.bias.mean, posterior.bias.scale
     squares = sums.bias_square - 2.0 * mu * sums.bias_sum + n * mu**2
     each = -0.5 * n * np.log(2.0 * np.pi * scale) - squares / (2.0 * scale) - 0.5 * mu**2
-    return float(each[biased].sum())
+    return float(each[spec.has_bias].sum())
 
 
 def _log_gamma(x: Floats, shape: float, rate: float) -> Floats:

@@ -121,7 +121,7 @@ def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np
 
 def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
     """B ~ N(⟨μ⟩, σ² + Var μ) for an entity without data; zero where the layer has no biases."""
-    biased = np.array(spec.biased)
+    biased = spec.has_bias
     var = posterior.bias.scale + posterior.bias.var
     return np.stack([np.where(biased, posterior.bias.mean, 0.0), np.where(biased & (not spec.point), var, 0.0)])
 

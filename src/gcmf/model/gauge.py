@@ -48,7 +48,7 @@ def rescale(spec: Spec, posterior: Posterior) -> Posterior:
     for e, factor in enumerate(factors):
         posterior.state.mean[e] *= np.sqrt(factor)
         posterior.state.var[e] *= factor
-    known = replace(sums, square=S * factors, log_var=sums.log_var + d[:, None] * np.log(factors))
+    known = sums._replace(square=S * factors, log_var=sums.log_var + d[:, None] * np.log(factors))
     return update_alpha(spec, replace(posterior, known=known))
 
 
@@ -70,11 +70,11 @@ def principal_axes(spec: Spec, posterior: Posterior) -> Posterior:
     except np.linalg.LinAlgError:
         # Factors whose sizes are further apart than float64 can hold: there is nothing to turn.
         return posterior
-    state = posterior.state.copy()
+    mean, var = list(posterior.state.mean), list(posterior.state.var)
     for e, turn in both:
-        state.mean[e][:] = state.mean[e].astype(np.float64) @ turn
-        state.var[e][:] = state.var[e].astype(np.float64) @ (turn * turn)
-    return update_alpha(spec, posterior.with_state(state))
+        mean[e] = (mean[e].astype(np.float64) @ turn).astype(mean[e].dtype)
+        var[e] = (var[e].astype(np.float64) @ (turn * turn)).astype(var[e].dtype)
+    return update_alpha(spec, posterior.with_factors(mean, var))
 
 
 def _axes(M_a: Floats, M_b: Floats, *, ratio: float) -> Floats:

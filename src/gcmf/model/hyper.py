@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.model.posterior import BiasPrior, Gamma
+from gcmf.model.spec import MIN_SHAPE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,42 +28,36 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held
     `pooled` holds α equal for all factors of a set, the best such value: no factor is singled out yet. The last
     `held` factors keep the α they have.
     """
-    prior, S, d = spec.priors, posterior.moments.square, spec.n_entities[:, None] * posterior.on
+    on, S, d = posterior.on, posterior.moments.square, spec.n_entities[:, None]
     if spec.common:
-        S = np.broadcast_to(S.sum(axis=0), S.shape)
-        d = np.broadcast_to(d.sum(axis=0), d.shape)
+        S, d = S.sum(axis=0), (d * on).sum(axis=0)
     # The mode of a Gamma is (shape − 1)/rate: a MAP fit holds that shape, so that its "mean" is the mode.
-    shape = prior.alpha_shape + d / 2.0 - spec.point
-    rate = prior.alpha_rate + S / 2.0
+    shape = np.maximum(spec.priors.alpha_shape + d / 2.0 - spec.point, MIN_SHAPE)
+    rate = spec.priors.alpha_rate + S / 2.0
     if pooled:
         # Capped at the precision of the start (unit variance over all factors): with many factors to share the
         # signal, the pooled α would otherwise grow until all of them are gone.
-        n_on = np.maximum(posterior.on.sum(axis=1, keepdims=True), 1)
-        mean = np.where(posterior.on, rate, 0.0).sum(axis=1, keepdims=True) / n_on
+        n_on = np.maximum(on.sum(axis=1, keepdims=True), 1)
+        mean = (rate * on).sum(axis=1, keepdims=True) / n_on
         rate = np.maximum(mean, shape / np.sqrt(n_on))
-    fixed = spec.unit_variance[:, None] | ~posterior.on
-    fixed[:, fixed.shape[1] - held :] = True
-    shape = np.maximum(np.where(fixed, posterior.alpha.shape, shape), 1e-3)
-    return replace(posterior, alpha=Gamma(shape, np.where(fixed, posterior.alpha.rate, rate)))
+    free = on & ~spec.unit_variance[:, None]
+    free[:, free.shape[1] - held :] = False
+    old = posterior.alpha
+    return replace(posterior, alpha=Gamma(np.where(free, shape, old.shape), np.where(free, rate, old.rate)))
 
 
 def update_tau(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
     """p = p₀ + n_m/2, q = q₀ + ½ Σ [(x − m)² + v]."""
-    shape = spec.priors.tau_shape + spec.n_cells / 2.0 - spec.point
-    rate = spec.priors.tau_rate + measured / 2.0
     # A relation that is reproduced to the last digit has no noise left to learn: keep its precision within what
     # the working precision of the predictors can tell.
-    floor = (100.0 * np.finfo(posterior.state.mean[0].dtype).eps) ** 2
-    rate = np.maximum(rate, max(floor, 1e-20) * spec.n_cells)
-    ones = np.ones_like(shape)
-    tau = Gamma(np.where(spec.gaussian, np.maximum(shape, 1e-3), ones), np.where(spec.gaussian, rate, ones))
-    return replace(posterior, tau=tau)
+    floor = max((100.0 * np.finfo(posterior.state.mean[0].dtype).eps) ** 2, 1e-20)
+    rate = np.maximum(spec.priors.tau_rate + measured / 2.0, floor * spec.n_cells)
+    return replace(posterior, tau=Gamma(spec.tau_shape, np.where(spec.gaussian, rate, 1.0)))
 
 
 def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
     """Var μ = 1/(1 + n/σ²), mean μ = var Σ b̄/σ²; then σ² = mean[(b̄ − μ̄)² + b̃] + var μ."""
-    n, scale, sums = spec.n_bias, posterior.bias.scale, posterior.moments
-    biased = np.array(spec.biased)
+    n, scale, sums, biased = spec.n_bias, posterior.bias.scale, posterior.moments, spec.has_bias
     var = 1.0 / (1.0 + n / scale)
     mean = var * sums.bias_sum / scale
     if spec.point:
@@ -71,5 +66,5 @@ def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
     # Entities without a cell hold b = 0 and do not count: Σ (b̄ − μ̄)² is over the n that have one.
     squares = sums.bias_square - 2.0 * mean * sums.bias_sum + n * mean**2
     wide = np.maximum(squares / n + var, MIN_BIAS_SCALE)
-    layers = (np.where(biased, found, none) for found, none in ((mean, 0.0), (var, 0.0), (wide, 1.0)))
-    return replace(posterior, bias=BiasPrior(*layers))
+    found = BiasPrior(np.where(biased, mean, 0.0), np.where(biased, var, 0.0), np.where(biased, wide, 1.0))
+    return replace(posterior, bias=found)

@@ -3,50 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.engines.base import State
 from gcmf.model.init import start
 from gcmf.model.posterior import Gamma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from gcmf.engines.base import Array
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
     from gcmf.model.structure import Change
 
     Floats = NDArray[np.float64]
 
-#: Angles tried first in each plane; the best one is then refined.
-_ANGLES = np.linspace(-np.pi / 4, np.pi / 4, 33)
+#: Where angles are tried in each plane, as fractions of ±45° at first and then of the last spacing around the best.
+_GRIDS = tuple(np.linspace(-1.0, 1.0, n) for n in (33, 17, 17))
 _MAX_ROUNDS = 30
 
 
 def shift(spec: Spec, posterior: Posterior) -> Posterior:
     """Move c = (μ_cols − μ_rows)/2 from the column biases to the row biases: the best split of the intercept."""
-    sums, n = posterior.moments, spec.n_bias
-    mean, biased = posterior.bias.mean, np.array(spec.biased).reshape(-1, 2).all(axis=1)
-    rows = np.where(biased, (mean[1::2] - mean[::2]) / 2.0, 0.0)
-    step = np.stack([rows, -rows], axis=1).ravel()
-    for layer in np.flatnonzero(step).tolist():
-        posterior.state.bias_mean[layer][spec.in_layer[layer]] += step[layer]
+    sums, n, mean = posterior.moments, spec.n_bias, posterior.bias.mean
+    sides = mean.reshape(-1, 2)
+    step = (spec.two_sided * (sides[:, ::-1] - sides) / 2.0).ravel()
+    for b, c, seen in zip(posterior.state.bias_mean, step, spec.in_layer, strict=True):
+        if c:
+            np.add(b, c, out=b, where=seen)
     square = sums.bias_square + step * (2.0 * sums.bias_sum + n * step)
-    known = replace(sums, bias_sum=sums.bias_sum + n * step, bias_square=square)
-    return replace(posterior, bias=replace(posterior.bias, mean=mean + step), known=known)
+    known = sums._replace(bias_sum=sums.bias_sum + n * step, bias_square=square)
+    return replace(posterior, bias=posterior.bias._replace(mean=mean + step), known=known)
 
 
 def rotate(posterior: Posterior, R: Floats) -> Posterior:
     """Turn the factors of every entity set, ū ← ū R; the variances take the diagonal of the turned covariance."""
-    state = posterior.state.copy()
-    for e in range(len(state.mean)):
-        state.mean[e][:] = state.mean[e].astype(np.float64) @ R
-        state.var[e][:] = state.var[e].astype(np.float64) @ (R * R)
-        state.mean[e][:, ~posterior.on[e]] = 0
-        state.var[e][:, ~posterior.on[e]] = 0
-    return posterior.with_state(state)
+
+    def turned(old: list[Array], T: Floats) -> list[Array]:
+        return [np.where(on, a.astype(np.float64) @ T, 0.0).astype(a.dtype)
+                for a, on in zip(old, posterior.on, strict=True)]  # fmt: skip
+
+    return posterior.with_factors(turned(posterior.state.mean, R), turned(posterior.state.var, R * R))
 
 
 def restructure(posterior: Posterior, changed: list[Change]) -> Posterior:
@@ -62,7 +62,7 @@ def restructure(posterior: Posterior, changed: list[Change]) -> Posterior:
     mean = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.mean)]
     var = [np.where(on[e], a[:, source], 0).astype(a.dtype) for e, a in enumerate(old.var)]
     alpha = Gamma(posterior.alpha.shape[:, source], posterior.alpha.rate[:, source])
-    return posterior.with_state(State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
+    return posterior.with_factors(mean, var, alpha=alpha, on=on)
 
 
 def grow(spec: Spec, posterior: Posterior, relations: list[int], rng: np.random.Generator) -> Posterior:
@@ -78,7 +78,7 @@ def grow(spec: Spec, posterior: Posterior, relations: list[int], rng: np.random.
     var = [np.concatenate(pair, axis=1) for pair in zip(old.var, new.var, strict=True)]
     alpha = Gamma(np.concatenate([posterior.alpha.shape, fresh.alpha.shape], axis=1),
                   np.concatenate([posterior.alpha.rate, fresh.alpha.rate], axis=1))  # fmt: skip
-    return posterior.with_state(State(mean, var, old.bias_mean, old.bias_var), alpha=alpha, on=on)
+    return posterior.with_factors(mean, var, alpha=alpha, on=on)
 
 
 def second_moments(posterior: Posterior) -> Floats:
@@ -98,9 +98,10 @@ def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
     """
     # Where α is fixed, tr(M_e) is all that counts, and no rotation changes it.
     M, half = second_moments(posterior), np.where(spec.unit_variance, 0.0, spec.n_entities / 2.0)
-    if spec.common:
-        M, half = M.sum(axis=0, keepdims=True), half.sum(keepdims=True)
+    weight = half[:, None] * posterior.on
     K = M.shape[1]
+    if spec.common:
+        M, weight = M.sum(axis=0, keepdims=True), np.full((1, K), half.sum())
     R = np.eye(K)
     same = (posterior.on[:, :, None] == posterior.on[:, None, :]).all(axis=0)
     rounds, moved = _tournament(K), np.ones(K, dtype=bool)
@@ -108,52 +109,46 @@ def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
         # Two factors that stayed where they were have found their angle already.
         gained, before, moved = 0.0, moved, np.zeros(K, dtype=bool)
         for first, second in rounds:
-            allowed = same[first, second] & (before[first] | before[second] | moved[first] | moved[second])
+            fresh = before | moved
+            allowed = same[first, second] & (fresh[first] | fresh[second])
+            if not allowed.any():
+                continue
             k, j = first[allowed], second[allowed]
-            if len(k) == 0:
+            angle, gain = _best_turn(M, weight, k, j)
+            turned = gain > 1e-6
+            if not turned.any():
                 continue
-            turn, gain = _best_turn(M, half, posterior.on, k, j)
-            gained += gain
-            moved[k] |= turn != 0.0
-            moved[j] |= turn != 0.0
-            if not turn.any():
-                continue
+            k, j, angle = k[turned], j[turned], angle[turned]
+            moved[k] = moved[j] = True
+            gained += float(gain[turned].sum())
             G = np.eye(K)
-            G[k, k] = G[j, j] = np.cos(turn)
-            G[j, k], G[k, j] = np.sin(turn), -np.sin(turn)
+            G[k, k] = G[j, j] = np.cos(angle)
+            G[j, k], G[k, j] = np.sin(angle), -np.sin(angle)
             M, R = G.T @ M @ G, R @ G
         if gained < 0.1:
             break
     return R
 
 
-def _best_turn(
-    M: Floats, half: Floats, on: NDArray[np.bool_], k: NDArray[np.int64], j: NDArray[np.int64]
-) -> tuple[Floats, float]:
-    """Best angle in each of the planes (k, j), and what all of them gain."""
-    a, b, x = M[:, k, k], M[:, j, j], M[:, k, j]
-    live = np.ones_like(a, dtype=bool) if len(M) != len(on) else on[:, k]
-    a, b = np.where(live, a, 1.0), np.where(live, b, 1.0)
+def _best_turn(M: Floats, weight: Floats, k: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Best angle φ in each of the planes (k, j), and what it gains; weight is d_e/2 where a factor lives, (E, K).
+
+    The two turned diagonals are (a + b)/2 ± r with r = (a − b)/2 cos 2φ + x sin 2φ: their product is all that counts.
+    """
+    a, b, x, weight = M[:, k, k, None], M[:, j, j, None], M[:, k, j, None], weight[:, k, None]
     square, half_gap = ((a + b) / 2) ** 2, (a - b) / 2
     least = np.maximum(1e-14 * square, 1e-300)
-
-    def height(angle: Floats) -> Floats:
-        # The two turned diagonals are (a + b)/2 ± r with r = (a − b)/2 · cos 2φ + x sin 2φ.
-        r = half_gap * np.cos(2 * angle)[:, None] + x * np.sin(2 * angle)[:, None]
-        logs = np.log(np.maximum(square - r * r, least))
-        return np.asarray((half[:, None] * logs).sum(axis=1))
-
-    angle, width = _ANGLES[:, None], _ANGLES[1] - _ANGLES[0]
-    for _ in range(3):
-        values = height(angle)
-        angle = np.broadcast_to(angle, values.shape)
-        best = angle[values.argmin(axis=0), np.arange(len(k))]
-        angle, width = best + np.linspace(-width, width, 17)[:, None], width / 8.0
-    gain = height(np.zeros((1, len(k))))[0] - values.min(axis=0)
-    worth = gain > 1e-6
-    return np.where(worth, best, 0.0), float(gain[worth].sum())
+    planes, best, width, heights = np.arange(len(k)), np.zeros(len(k)), np.pi / 4, []
+    for grid in _GRIDS:
+        angle = best[:, None] + width * grid
+        r = half_gap * np.cos(2 * angle) + x * np.sin(2 * angle)
+        heights.append((weight * np.log(np.maximum(square - r * r, least))).sum(axis=0))
+        best, width = angle[planes, heights[-1].argmin(axis=1)], width / (len(grid) // 2)
+    # The middle of the first grid is φ = 0.
+    return best, heights[0][:, len(_GRIDS[0]) // 2] - heights[-1].min(axis=1)
 
 
+@cache
 def _tournament(n: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Rounds of disjoint pairs in which every two of n meet once (the circle method)."""
     ring = list(range(1, n + n % 2))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma
@@ -13,7 +14,7 @@ from gcmf.engines.base import Hyper, State
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.engines.base import Swept
+    from gcmf.engines.base import Array, Swept
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
@@ -26,19 +27,18 @@ class Gamma:
     shape: Floats
     rate: Floats
 
-    @property
+    @cached_property
     def mean(self) -> Floats:
         """shape/rate."""
         return self.shape / self.rate
 
-    @property
+    @cached_property
     def mean_log(self) -> Floats:
         """ψ(shape) − log rate."""
         return np.asarray(digamma(self.shape)) - np.log(self.rate)
 
 
-@dataclass(frozen=True)
-class BiasPrior:
+class BiasPrior(NamedTuple):
     """b ~ N(μ, σ²) per bias layer: q(μ) = N(mean, var), σ² a point."""
 
     mean: Floats
@@ -46,8 +46,7 @@ class BiasPrior:
     scale: Floats
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(NamedTuple):
     """The sums over entities that precisions, bias priors and the bound are made of."""
 
     square: Floats
@@ -64,12 +63,9 @@ class Moments:
     @classmethod
     def of(cls, state: State) -> Moments:
         """Sum up the arrays."""
-        square = np.stack([_square_sum(m) + v.sum(axis=0, dtype=np.float64)
-                           for m, v in zip(state.mean, state.var, strict=True)])  # fmt: skip
-        log_var = np.stack([_log_sum(v) for v in state.var])
-        layers = [(b.sum(dtype=np.float64), _square_sum(b[:, None])[0] + v.sum(dtype=np.float64), _log_sum(v))
+        layers = [(b.sum(dtype=np.float64), *_sums(b, v))
                   for b, v in zip(state.bias_mean, state.bias_var, strict=True)]  # fmt: skip
-        return cls(square, log_var, *np.array(layers, dtype=np.float64).reshape(-1, 3).T)
+        return cls(*_factor_sums(state.mean, state.var), *np.array(layers).T)
 
     def after(self, e: int, swept: Swept) -> Moments:
         """Return the moments after a sweep of entity set e."""
@@ -103,20 +99,21 @@ class Posterior:
         return self.known if self.known is not None else Moments.of(self.state)
 
     def copy(self) -> Posterior:
-        """Independent arrays with the same values."""
-        return self.with_state(self.state.copy(), on=self.on.copy())
+        """Independent arrays with the same values, of which nothing is known: they may be changed."""
+        return replace(self, state=self.state.copy(), on=self.on.copy(), known=None)
 
-    def with_state(self, state: State, **changes: Any) -> Posterior:  # noqa: ANN401 - as of `replace`
-        """Return this posterior with another state, of which nothing is known unless `known` says so."""
-        return replace(self, **{"known": None, **changes, "state": state})
+    def with_factors(self, mean: list[Array], var: list[Array], **changes: Any) -> Posterior:  # noqa: ANN401 - as of `replace`
+        """Return this posterior with other factors; the biases stay, and so does what is known of them."""
+        square, log_var = _factor_sums(mean, var)
+        state = State(mean, var, self.state.bias_mean, self.state.bias_var)
+        return replace(self, state=state, known=self.moments._replace(square=square, log_var=log_var), **changes)
 
     def keep(self, columns: NDArray[np.intp]) -> Posterior:
         """Only these factors, in this order."""
-        s = self.state
-        state = State([np.ascontiguousarray(a[:, columns]) for a in s.mean],
-                      [np.ascontiguousarray(a[:, columns]) for a in s.var], s.bias_mean, s.bias_var)  # fmt: skip
+        mean = [np.ascontiguousarray(a[:, columns]) for a in self.state.mean]
+        var = [np.ascontiguousarray(a[:, columns]) for a in self.state.var]
         alpha = Gamma(self.alpha.shape[:, columns], self.alpha.rate[:, columns])
-        return self.with_state(state, alpha=alpha, on=self.on[:, columns])
+        return self.with_factors(mean, var, alpha=alpha, on=self.on[:, columns])
 
 
 def hyper_of(spec: Spec, posterior: Posterior, damping: float | None) -> Hyper:
@@ -132,12 +129,13 @@ def hyper_of(spec: Spec, posterior: Posterior, damping: float | None) -> Hyper:
     )
 
 
-def _log_sum(var: NDArray[np.floating]) -> Floats:
-    """Σ log ũ over the entities that have a variance."""
-    wide = var.astype(np.float64)
-    return np.asarray(np.log(np.where(wide > 0, wide, 1.0)).sum(axis=0))
+def _factor_sums(mean: list[Array], var: list[Array]) -> Floats:
+    """S_ek and Σ_i log ũ, (2, E, K)."""
+    return np.stack([_sums(m, v) for m, v in zip(mean, var, strict=True)], axis=1)
 
 
-def _square_sum(a: NDArray[np.floating]) -> Floats:
-    wide = a.astype(np.float64)
-    return np.asarray(np.einsum("ik,ik->k", wide, wide))
+def _sums(mean: Array, var: Array) -> tuple[Floats, Floats]:
+    """Σ_i (ū² + ũ), and Σ_i log ũ over the entities that have a variance, of each column."""
+    square = np.einsum("i...,i...->...", mean, mean, dtype=np.float64) + var.sum(axis=0, dtype=np.float64)
+    logs = np.log(var, out=np.zeros(var.shape), where=var > 0, dtype=np.float64)
+    return square, logs.sum(axis=0)

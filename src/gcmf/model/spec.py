@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from gcmf.data.cells import HOLE
 from gcmf.engines.base import Block, Problem
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from gcmf.data.collection import Collection
     from gcmf.data.schema import Schema
     from gcmf.options import FitOptions, Priors
+
+#: The shape of a Gamma is at least this: one less than what a MAP fit counts may be below zero.
+MIN_SHAPE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,38 @@ class Spec:
     def gaussian(self) -> NDArray[np.bool_]:
         """Which relations have a noise precision, (M,)."""
         return np.array([isinstance(likelihood, Gaussian) for likelihood in self.likelihoods])
+
+    @cached_property
+    def has_bias(self) -> NDArray[np.bool_]:
+        """Which layers have biases, (2M,)."""
+        return np.array(self.biased)
+
+    @cached_property
+    def two_sided(self) -> NDArray[np.bool_]:
+        """Which relations have biases on both sides, (M, 1)."""
+        return np.asarray(self.has_bias.reshape(-1, 2).all(axis=1, keepdims=True))
+
+    @cached_property
+    def tau_shape(self) -> NDArray[np.float64]:
+        """p = p₀ + n_m/2 where there is noise to learn, (M,); of a MAP fit one less, so that its "mean" is the mode."""
+        shape = self.priors.tau_shape + self.n_cells / 2.0 - self.point
+        return np.where(self.gaussian, np.maximum(shape, MIN_SHAPE), 1.0)
+
+    @cached_property
+    def off_level(self) -> NDArray[np.float64]:
+        """What a pair (e, k) adds to the bound when it is off, the limit for S → 0 under vague priors, (E,)."""
+        if not self.priors.vague:
+            return np.zeros(len(self.n_entities))
+        a0, b0, half = self.priors.alpha_shape, self.priors.alpha_rate, self.n_entities / 2.0
+        if self.common:
+            half = np.full_like(half, half.sum())
+        level = gammaln(half) + half - half * np.log(half) + a0 * np.log(b0) - gammaln(a0)
+        return np.where(self.unit_variance, 0.0, level)
+
+    @cached_property
+    def price(self) -> NDArray[np.float64]:
+        """½ log n_m, what a factor pays for reaching a relation, (M,)."""
+        return 0.5 * np.log(np.maximum(self.n_cells, 1.0))
 
 
 def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from numpy.typing import NDArray
 
     from gcmf.model.posterior import Posterior
@@ -21,41 +23,34 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
+#: Which entity sets hold a factor: a column of `on`.
+Column = tuple[bool, ...]
+
+
 class Change(NamedTuple):
     """Column k of `on` becomes `columns`: none (the factor dies), one (it shrinks) or several (it is cut)."""
 
     loss: float
     """What the bound loses by it, negative for a gain."""
     k: int
-    columns: tuple[tuple[bool, ...], ...]
+    columns: tuple[Column, ...]
+    lost: tuple[int, ...] = ()
+    """Relations that no longer see the factor."""
 
 
 def carried(spec: Spec, on: Flags) -> Flags:
     """Which factor reaches which relation: both its entity sets must hold it, (M, K)."""
-    rows, cols = spec.sides
-    return np.asarray(on[rows] & on[cols])
-
-
-def price(spec: Spec) -> Floats:
-    """½ log n_m, (M,)."""
-    return 0.5 * np.log(np.maximum(spec.n_cells, 1.0))
+    held = on[spec.sides]
+    return np.asarray(held[0] & held[1])
 
 
 def costs(spec: Spec, posterior: Posterior) -> Floats:
     """What being on costs: ½ Σ_i log(S_ek/(d_e ũ_ik)), (E, K); zero where off."""
-    S, d = posterior.moments.square, spec.n_entities[:, None]
-    if spec.common:
-        S, d = np.broadcast_to(S.sum(axis=0), S.shape), np.full_like(d, d.sum())
-    out = np.zeros_like(S)
-    for e, (var, seen) in enumerate(zip(posterior.state.var, spec.observed, strict=True)):
-        k = posterior.on[e]
-        logs = np.log(var[seen][:, k].astype(np.float64)).sum(axis=0)
-        if spec.unit_variance[e]:
-            # α is fixed at 1: the cost is the divergence of q(u) from N(0, 1).
-            out[e, k] = 0.5 * (S[e, k] - spec.n_entities[e] - logs)
-        else:
-            out[e, k] = 0.5 * (spec.n_entities[e] * np.log(S[e, k] / d[e]) - logs)
-    return out
+    on, S, d = posterior.on, posterior.moments.square, spec.n_entities[:, None]
+    mean = S.sum(axis=0) / d.sum() if spec.common else S / d
+    # Where α is fixed at 1, the cost is the divergence of q(u) from N(0, 1).
+    prior = np.where(spec.unit_variance[:, None], S - d, d * np.log(np.where(on, mean, 1.0)))
+    return np.where(on, 0.5 * (prior - posterior.moments.log_var), 0.0)
 
 
 def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, room: int) -> list[Change]:
@@ -64,80 +59,76 @@ def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, r
     Taking several factors away from one relation loses at most ((Σ √energy)² − Σ energy)/2 beyond the sum of
     their gains (Cauchy-Schwarz), so they are taken cheapest first while that is still paid for.
     """
-    search = _Search(spec, posterior.on, gain, costs(spec, posterior))
-    found = sorted(change for k in search.doubtful() for change in search.best(k))
     taken, accepted = np.zeros(len(spec.ends)), []
-    for change in found:
-        lost = search.lost(change)
-        root = np.where(lost, np.sqrt(np.maximum(energy[:, change.k], 0.0)), 0.0)
-        extra = max(len(change.columns) - 1, 0)
-        if extra <= room and change.loss + float(taken @ root) < 0:
+    for change in sorted(single_changes(spec, posterior.on, gain, costs(spec, posterior))):
+        lost, extra = list(change.lost), max(len(change.columns) - 1, 0)
+        root = np.sqrt(np.maximum(energy[lost, change.k], 0.0))
+        if extra <= room and change.loss + float(taken[lost] @ root) < 0:
             accepted.append(change)
-            taken += root
+            taken[lost] += root
             room -= extra
     return accepted
 
 
-class _Search(NamedTuple):
-    """The best change of one factor, given what every relation gains from it and every set pays for it."""
+def single_changes(spec: Spec, on: Flags, gain: Floats, cost: Floats) -> Iterator[Change]:
+    """Yield the best change of each factor that raises the bound when made alone."""
+    net = gain - spec.price[:, None]
+    # The others gain more in each of their relations than they cost in all sets.
+    doubtful = np.where(carried(spec, on), net, np.inf).min(axis=0) < cost.sum(axis=0)
+    for k in np.flatnonzero(doubtful).tolist():
+        factor = _Factor(spec.ends, k, tuple(on[:, k].tolist()), net[:, k].tolist(), cost[:, k].tolist())
+        best = factor.without(range(len(spec.ends))) if spec.common else factor.best()
+        if best.loss < 0:
+            yield best
 
-    spec: Spec
-    on: Flags
-    gain: Floats
-    cost: Floats
 
-    def doubtful(self) -> list[int]:
-        """Factors that might change: the rest gain more in each of their relations than they cost in all sets."""
-        net = np.where(carried(self.spec, self.on), self.gain - price(self.spec)[:, None], np.inf)
-        return [int(k) for k in np.flatnonzero(net.min(axis=0) < self.cost.sum(axis=0))]
+class _Factor(NamedTuple):
+    """One factor: where it lives, what every relation gains from it and every set pays for it.
 
-    def best(self, k: int) -> list[Change]:
-        """At most one change, and only if the bound rises."""
-        column = self.on[:, k]
-        if self.spec.common:
-            found = [self._change(k, np.zeros_like(column), None)]
-        else:
-            found = [
-                self._shrink(k),
-                *(self._change(k, column, m) for m in np.flatnonzero(self._reach(column)).tolist()),
-            ]
-        smallest = min(found)
-        return [smallest] if smallest.loss < 0 else []
+    Plain numbers and lists: the sets of a collection are few, and arrays of three items are slower.
+    """
 
-    def lost(self, change: Change) -> Flags:
-        """Relations that no longer see the factor, (M,)."""
-        after = np.zeros(len(self.spec.ends), dtype=bool)
-        for column in change.columns:
-            after |= self._reach(np.array(column))
-        return self._reach(self.on[:, change.k]) & ~after
+    ends: tuple[tuple[int, int], ...]
+    k: int
+    column: Column
+    net: list[float]
+    """Gain of each relation less its price."""
+    cost: list[float]
 
-    def _reach(self, column: Flags) -> Flags:
-        return carried(self.spec, column[:, None])[:, 0]
+    def best(self) -> Change:
+        """The best of leaving entity sets and of leaving one relation."""
+        return min([self._shrink(), *(self.without([m]) for m in self._reached(self.column))])
 
-    def _shrink(self, k: int) -> Change:
+    def without(self, relations: Collection[int]) -> Change:
+        """Leave these relations."""
+        return self._change([m for m in self._reached(self.column) if m not in relations])
+
+    def _shrink(self) -> Change:
         """Leave entity sets one after the other while that pays."""
-        best = self._change(k, self.on[:, k], None)
+        best = self.without(())
         while best.columns:
-            column = np.array(best.columns[0])
-            trials = [self._change(k, column & (np.arange(len(column)) != e), None) for e in np.flatnonzero(column)]
-            smallest = min(trials)
+            column = best.columns[0]
+            smaller = [(*column[:e], False, *column[e + 1 :]) for e, held in enumerate(column) if held]
+            smallest = min(self._change(self._reached(one)) for one in smaller)
             if smallest.loss >= best.loss or len(smallest.columns) > 1:
                 break
             best = smallest
         return best
 
-    def _change(self, k: int, keep: Flags, without: int | None) -> Change:
-        """Keep the factor in these sets, perhaps without one relation: one column per connected part."""
-        edges = [m for m in np.flatnonzero(self._reach(keep)) if m != without]
-        columns = _parts(len(keep), [self.spec.ends[m] for m in edges])
-        change = Change(0.0, k, columns)
-        still = np.any(columns, axis=0) if columns else np.zeros_like(keep)
-        lost = self.lost(change)
-        loss = (self.gain[lost, k] - price(self.spec)[lost]).sum() - self.cost[self.on[:, k] & ~still, k].sum()
-        return change._replace(loss=float(loss))
+    def _reached(self, column: Column) -> list[int]:
+        return [m for m, (r, c) in enumerate(self.ends) if column[r] and column[c]]
+
+    def _change(self, kept: list[int]) -> Change:
+        """Keep the factor in these relations and what they imply: one column per connected part."""
+        columns = _parts(len(self.column), [self.ends[m] for m in kept])
+        seen = {m for column in columns for m in self._reached(column)}
+        lost = tuple(m for m in self._reached(self.column) if m not in seen)
+        left = [e for e, held in enumerate(self.column) if held and not any(column[e] for column in columns)]
+        loss = sum(self.net[m] for m in lost) - sum(self.cost[e] for e in left)
+        return Change(loss, self.k, columns, lost)
 
 
-def _parts(n: int, edges: list[tuple[int, int]]) -> tuple[tuple[bool, ...], ...]:
+def _parts(n: int, edges: list[tuple[int, int]]) -> tuple[Column, ...]:
     """Connected parts of the graph with these edges, as columns of `on`; lone sets have none."""
     label = list(range(n))
     for r, c in edges:
