@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from gcmf.engines.base import State
@@ -71,4 +69,4 @@ def with_state(posterior, name, index, array):
     """The same posterior with one array of its state replaced."""
     state = posterior.state.copy()
     getattr(state, name)[index] = array
-    return replace(posterior, state=state)
+    return posterior._replace(state=state)

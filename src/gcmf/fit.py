@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from gcmf.engines.select import available_threads, make_engine
 from gcmf.errors import OptionError
@@ -15,7 +16,7 @@ from gcmf.model import gauge, moves, structure
 from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_tau
 from gcmf.model.init import start
-from gcmf.model.posterior import Posterior, hyper_of
+from gcmf.model.posterior import Moments, hyper_of
 from gcmf.model.spec import build
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.collection import Collection
     from gcmf.engines.base import Engine, Hyper
+    from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
     from gcmf.options import FitOptions
 
@@ -97,12 +99,18 @@ def fit(
     engine = make_engine(problem, device=options.device, dtype=options.dtype, n_threads=n_threads)
     runs: list[Fit] = []
     # BLAS has threads of its own, which small products would wake, and whose number would change the last bits.
-    with threadpool_limits(limits=1):
+    with _thread_pools().limit(limits=1):
         for restart, child in enumerate(rng.spawn(options.n_init)):
             runs.append(Driver(spec, engine, options, callbacks, restart).run(child))
             if runs[-1].status is Status.INTERRUPTED:
                 break
     return max(runs, key=lambda run: run.trace[-1] if run.trace else -np.inf)
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Find the thread pools of BLAS: that reads the memory map of the process, 3 ms, and is done once."""
+    return ThreadpoolController()
 
 
 class Driver:
@@ -124,6 +132,7 @@ class Driver:
         self._measured = np.full(len(spec.ends), np.nan)
         self._trace: list[float] = []
         self._n_trials = 0
+        self._posterior: Posterior
         self._safe: tuple[int, Posterior]
 
     def run(self, rng: np.random.Generator) -> Fit:
@@ -134,6 +143,8 @@ class Driver:
         try:
             status = self._loop()
         except KeyboardInterrupt:
+            # Perhaps in the middle of a sweep.
+            self._posterior = self._posterior._replace(known=None)
             status = Status.INTERRUPTED
         if status in (Status.NONFINITE, Status.ELBO_DECREASED):
             self._return_to_safety()
@@ -144,7 +155,8 @@ class Driver:
         for n in range(1, self._options.max_iter + 1):
             before = self._trace[-1] if self._trace else -np.inf
             self._sweep(warm=warm)
-            now = self._trace[-1]
+            now = self._bound()
+            self._trace.append(now)
             change, size = now - before, self._size(now)
             if not np.isfinite(now):
                 return Status.NONFINITE
@@ -158,7 +170,7 @@ class Driver:
             moved = self._explore(since)
             since += 1
             flat = since > 1 and change < self._options.tol * size
-            if flat and not moved and not self._restructure() and not self._grow():
+            if flat and not moved and not self._restructure(now) and not self._grow():
                 return Status.CONVERGED if self._posterior.on.shape[1] else Status.ALL_PRUNED
         return Status.MAX_ITER
 
@@ -185,7 +197,7 @@ class Driver:
 
     def _adopt(self, posterior: Posterior) -> None:
         # Known once here, and from then on kept by the sweeps.
-        self._posterior = replace(posterior, known=posterior.moments)
+        self._posterior = posterior._replace(known=posterior.moments)
         self._engine.place(posterior.state)
 
     def _keep_safe(self) -> None:
@@ -202,30 +214,32 @@ class Driver:
     def _hyper(self) -> Hyper:
         return hyper_of(self._spec, self._posterior, self._damping)
 
+    def _bound(self) -> float:
+        """Return the bound after a sweep."""
+        return elbo(self._spec, self._posterior, self._measured)
+
     def _sweep(self, *, warm: bool, held: int = 0) -> None:
         """Every entity set once, then the precisions and the bias priors; α of the last `held` factors stays."""
-        spec = self._spec
-        for e in range(len(spec.sizes)):
-            swept = self._engine.sweep(e, self._hyper())
-            known = self._posterior.moments.after(e, swept)
-            self._measured = np.where(np.isnan(swept.measured), self._measured, swept.measured)
-            self._posterior = update_alpha(spec, replace(self._posterior, known=known), pooled=warm, held=held)
-        self._posterior = update_tau(spec, self._posterior, self._measured)
-        self._posterior = moves.shift(spec, update_bias_prior(spec, self._posterior))
-        if not warm:
-            self._posterior = gauge.rescale(spec, self._posterior)
-        self._trace.append(elbo(spec, self._posterior, self._measured))
+        spec, hyper = self._spec, self._hyper()
+        swept = [self._engine.sweep(e, hyper) for e in range(len(spec.sizes))]
+        # Each relation is measured by one of its two sets.
+        self._measured = np.fmax.reduce([one.measured for one in swept])
+        posterior = self._posterior._replace(known=Moments.swept(swept))
+        posterior = update_alpha(spec, posterior, pooled=warm, held=held)
+        posterior = update_tau(spec, posterior, self._measured)
+        posterior = moves.shift(spec, update_bias_prior(spec, posterior))
+        self._posterior = posterior if warm else gauge.rescale(spec, posterior)
 
     def _explore(self, since: int) -> bool:
         """Whether a rotation or a change of structure was made."""
         moved = self._free and since in ROTATE_AT and self._rotate()
         if since % TEST_EVERY == 0 and since:
             self._keep_safe()
-            moved |= self._restructure()
+            moved |= self._restructure(self._trace[-1])
         return moved
 
-    def _restructure(self) -> bool:
-        """Switch off and cut what costs more than it gains."""
+    def _restructure(self, bound: float) -> bool:
+        """Switch off and cut what costs more than it gains; the bound, now `bound`, must rise."""
         if not self._switching:
             return False
         gain, energy = self._engine.weigh(self._hyper())
@@ -238,7 +252,7 @@ class Driver:
         if all(likelihood.quadratic_is_bound for likelihood in self._spec.likelihoods):
             return True
         # Without a quadratic bound the predicted change is only an estimate.
-        rises = elbo(self._spec, self._posterior, self._engine.measure(self._hyper())) > self._trace[-1]
+        rises = elbo(self._spec, self._posterior, self._engine.measure(self._hyper())) > bound
         if not rises:
             self._adopt(before)
         return rises
@@ -247,7 +261,7 @@ class Driver:
         """Offer every relation one more private factor; kept only if the bound is higher in the end.
 
         The warm-up lets strong factors hide weak ones: what a small relation has of its own shows only once the
-        others are settled. Sweeps of the trial are no part of the trace; the outcome of one that is kept becomes
+        others are settled. Sweeps of the trial are no part of the trace; the bound of one that is kept becomes
         its last entry.
         """
         room = min(self._options.n_factors - self._posterior.on.shape[1], len(self._spec.ends))
@@ -256,7 +270,7 @@ class Driver:
             return False
         self._n_trials += 1
         relations = self._rng.permutation(len(self._spec.ends))[:room].tolist()
-        before, measured, n = self._posterior.copy(), self._measured, len(self._trace)
+        before, measured = self._posterior.copy(), self._measured
         better = False
         try:
             self._adopt(moves.grow(self._spec, self._posterior, relations, self._rng))
@@ -265,15 +279,14 @@ class Driver:
                 self._sweep(warm=False, held=room)
             for _ in range(GROW_SWEEPS):
                 self._sweep(warm=False)
-            self._restructure()
+            self._restructure(self._bound())
             self._sweep(warm=False)
-            enough = max(GROW_GAIN, 10.0 * self._options.tol * self._size(self._trace[-1]))
-            better = self._trace[-1] - self._trace[n - 1] > enough
+            bound = self._bound()
+            better = bound - self._trace[-1] > max(GROW_GAIN, 10.0 * self._options.tol * self._size(bound))
         finally:
             if better:
-                self._trace[n - 1] = self._trace[-1]
-            del self._trace[n:]
-            if not better:
+                self._trace[-1] = bound
+            else:
                 self._measured = measured
                 self._adopt(before)
         return better

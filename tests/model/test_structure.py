@@ -130,7 +130,7 @@ def test_greedy_removal_of_copies_is_stopped_in_time():
     data = Collection([Relation("x", "a", "b", 2 * u @ v.T + 0.1 * rng.normal(size=(30, 25)))])
     spec, problem = build_problem(data, FitOptions(n_factors=10, bias=False, priors=VAGUE))
     posterior = random_posterior(spec, np.ones((2, 10), bool), rng)
-    posterior = replace(posterior, tau=replace(posterior.tau, shape=np.array([2.0]), rate=np.array([1.0])))
+    posterior = posterior._replace(tau=replace(posterior.tau, shape=np.array([2.0]), rate=np.array([1.0])))
     scale = np.sqrt(2 / spec.scale[0] / 10)
     for e, copied in enumerate((u, v)):
         posterior.state.mean[e][:] = scale * copied

@@ -56,7 +56,7 @@ class Rule(NamedTuple):
     kind: Any
     """Likelihood code."""
     weight: Any
-    """Curvature of the relation; 1 for Gaussian cells, whose ⟨τ⟩ multiplies the sums."""
+    """Curvature of the relation; Gaussian cells do not look at it, their ⟨τ⟩ multiplies the sums."""
     zero_weight: Any
     """How many cells each observed zero stands for."""
     center: Any
@@ -256,6 +256,20 @@ def pack(mean, var, on):
             out[i, k] = mean[i, on[k]]
             out[i, Kp + k] = var[i, on[k]]
     return out
+
+
+@njit(**MAKER)
+def pack_block(own_mean, own_var, own_bias, own_bias_var, b, mean, var, on, bias, bias_var, offset, places):
+    """Column b of the rows' biases, and what `Partners` holds; writes into Table.places where the latter are."""
+    for i in range(len(own_mean)):
+        own_bias[i, b], own_bias_var[i, b] = own_mean[i], own_var[i]
+    pairs, moved = pack(mean, var, on), np.empty_like(bias)
+    for i in range(len(bias)):
+        moved[i] = bias[i] + offset
+    places[b, 14], places[b, 15] = pairs.ctypes.data, pairs.size
+    places[b, 16], places[b, 17] = moved.ctypes.data, moved.size
+    places[b, 18], places[b, 19] = bias_var.ctypes.data, bias_var.size
+    return pairs, moved
 
 
 @njit(**MAKER)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, Swept
-from gcmf.engines.chunk_kernels import Own, Table, pack, unpack
+from gcmf.engines.chunk_kernels import Own, Table, pack, pack_block, unpack
 from gcmf.engines.layout import Layout, address
 from gcmf.engines.solve_kernels import base_rows, measure_rows, moment_rows, sum_pieces, sweep_rows, weigh_rows
 
@@ -61,14 +61,14 @@ class CpuEngine:
             guard = _Guard(partial(self._run, edges), job, alpha, layout.has_bias, point=hyper.point)
         parts = np.zeros((len(layout.pieces), job.width + 4, job.width))
         if len(parts):
-            self._run(np.arange(len(parts) + 1), sum_pieces, job.table, job.own, layout.pieces, parts)
-        self._run(edges, sweep_rows, job.table, job.scale, job.layers, alpha, job.own, damping, hyper.point, measured,
+            self._run(np.arange(len(parts) + 1), sum_pieces, *job.table, *job.own, layout.pieces, parts)
+        self._run(edges, sweep_rows, *job.table, *job.own, job.scale, job.layers, alpha, damping, hyper.point, measured,
                   layout.pieces, parts, totals, sums, bias_sums)  # fmt: skip
         if guard:
             guard.hold()
-            self._run(edges, measure_rows, job.table, job.own, measured, _ALL_ROWS, totals)
+            self._run(edges, measure_rows, *job.table, *job.own, measured, _ALL_ROWS, totals)
             sums[:], bias_sums[:] = 0.0, 0.0
-            self._run(edges, moment_rows, job.own, sums, bias_sums)
+            self._run(edges, moment_rows, *job.own, sums, bias_sums)
         self._unpack(e, on, job.own)
         found = np.full(self._problem.n_relations, np.nan)
         found[layout.relations[measured]] = totals.sum(axis=0)[measured]
@@ -83,7 +83,7 @@ class CpuEngine:
         for e, layout in self._row_sides():
             job, wanted = self._pack(e, np.arange(hyper.on.shape[1]), hyper), layout.row_side
             totals = np.zeros((self._problem.sizes[e], len(wanted)))
-            self._run(self._edges[e], measure_rows, job.table, job.own, wanted, _ALL_ROWS, totals)
+            self._run(self._edges[e], measure_rows, *job.table, *job.own, wanted, _ALL_ROWS, totals)
             result[layout.relations[wanted]] = totals.sum(axis=0)[wanted]
         return result
 
@@ -94,7 +94,7 @@ class CpuEngine:
         for e, layout in self._row_sides():
             job, wanted = self._pack(e, np.arange(K), hyper), layout.row_side
             worth = np.zeros((len(self._edges[e]) - 1, 2, len(wanted), job.width))
-            self._run(self._edges[e], weigh_rows, job.table, job.scale, job.own, wanted, worth)
+            self._run(self._edges[e], weigh_rows, *job.table, *job.own, job.scale, wanted, worth)
             result[:, layout.relations[wanted]] = worth.sum(axis=0)[:, wanted, :K]
         return result[0], result[1]
 
@@ -116,39 +116,39 @@ class CpuEngine:
     def _pack(self, e: int, on: Array, hyper: Hyper) -> _Job:
         """Active columns of the rows and of their partners, padded, and where the kernels find everything."""
         s, layout, blocks = self._state, self._layouts[e], self._problem.blocks[e]
-        own = Own(pack(s.mean[e], s.var[e], on), *np.empty((2, len(s.mean[e]), len(blocks)), s.mean[e].dtype))
-        for n, block in enumerate(blocks):
-            own.bias[:, n], own.bias_var[:, n] = s.bias_mean[block.layer], s.bias_var[block.layer]
-        pairs = [pack(s.mean[b.other], s.var[b.other], on) for b in blocks]
-        bias = [s.bias_mean[b.other_layer] + own.bias.dtype.type(b.offset) for b in blocks]
-        bias_var = [s.bias_var[b.other_layer] for b in blocks]
+        mean, shape = s.mean[e], (len(s.mean[e]), len(blocks))
+        own = Own(pack(mean, s.var[e], on), np.empty(shape, mean.dtype), np.empty(shape, mean.dtype))
         weight, layers = hyper.weight[layout.relations], np.empty((len(blocks), 3))
-        layers[:, 0], layers[:, 1], layers[:, 2] = (
-            layout.biased, hyper.bias_mean[layout.layers], hyper.bias_precision[layout.layers]
-        )  # fmt: skip
-        job = _Job(own, layout.table(np.where(layout.gaussian, 1.0, weight)), layers,
-                   np.where(layout.gaussian, weight, 1.0), [*pairs, *bias, *bias_var])  # fmt: skip
-        for b in range(len(blocks)):
-            job.point_at(b, (pairs[b], bias[b], bias_var[b]))
-        if layout.whole.any():
-            self._add_whole(e, job, pairs, bias)
+        layers[:, 0] = layout.biased
+        layers[:, 1], layers[:, 2] = hyper.bias_mean[layout.layers], hyper.bias_precision[layout.layers]
+        table = layout.table(weight)
+        partners = [
+            pack_block(s.bias_mean[block.layer], s.bias_var[block.layer], own.bias, own.bias_var, b,
+                       s.mean[block.other], s.var[block.other], on,
+                       s.bias_mean[block.other_layer], s.bias_var[block.other_layer], block.offset, table.places)
+            for b, block in enumerate(blocks)
+        ]  # fmt: skip
+        job = _Job(own, table, layers, np.where(layout.gaussian, weight, 1.0), partners)
+        if layout.any_whole:
+            self._add_whole(e, job)
         return job
 
-    def _add_whole(self, e: int, job: _Job, pairs: list[Array], bias: list[Array]) -> None:
+    def _add_whole(self, e: int, job: _Job) -> None:
         """What is known beforehand of rows with (nearly) all of their cells."""
         layout, d = self._layouts[e], self._problem.sizes[e]
         bases = np.zeros((len(layout.whole), job.width + 4, job.width))
         table = layout.base_table(job.table)
-        base_rows(table, layout.whole, job.own, bases)
-        job.alive.append(bases)
+        base_rows(*table, *job.own, layout.whole, bases)
+        job.known.append(bases)
         for b in np.flatnonzero(layout.whole).tolist():
             matrix, products = layout.matrices[b], np.zeros((0, job.width + 3))
             if matrix is not None:
                 products = np.zeros((d, job.width + 3))
-                right = np.concatenate([pairs[b][matrix.cols, : job.width], bias[b][matrix.cols, None]], axis=1)
+                pairs, bias = job.partners[b]
+                right = np.concatenate([pairs[matrix.cols, : job.width], bias[matrix.cols, None]], axis=1)
                 self._run(self._edges[e], matrix.multiply, right, products)
-            job.alive.append(products)
-            job.point_at_whole(b, bases[b], products)
+            job.known.append(products)
+            job.table.places[b, 20:24] = address(bases[b]), bases[b].size, address(products), products.size
 
     def _unpack(self, e: int, on: Array, own: Own) -> None:
         s = self._state
@@ -166,24 +166,15 @@ class _Job:
     table: Table
     layers: Floats
     scale: Floats
-    alive: list[Array]
-    """The arrays whose addresses the table holds."""
+    partners: list[tuple[Array, Array]]
+    """Packed parameters and biases of each block's partners; the table holds their addresses,"""
+    known: list[Array] = field(default_factory=list)
+    """and those of what is known of whole rows."""
 
     @property
     def width(self) -> int:
         """Padded number of factors."""
         return int(self.own.pairs.shape[1]) // 2
-
-    def point_at(self, b: int, partners: tuple[Array, Array, Array]) -> None:
-        """Enter the parameters of block b's partners."""
-        pairs, bias, bias_var = partners
-        self.table.places[b, 14:20] = (
-            address(pairs), pairs.size, address(bias), bias.size, address(bias_var), bias_var.size
-        )  # fmt: skip
-
-    def point_at_whole(self, b: int, base: Floats, products: Floats) -> None:
-        """Enter what is known of the whole rows of block b."""
-        self.table.places[b, 20:24] = address(base), base.size, address(products), products.size
 
 
 class _Guard:
@@ -224,7 +215,7 @@ class _Guard:
         """The terms of the bound that depend on each row: its cells, its factors and its biases."""
         job, n_u = self._job, len(self._alpha)
         totals = np.zeros(job.own.bias.shape)
-        self._run(measure_rows, job.table, job.own, np.ones(totals.shape[1], bool), rows, totals)
+        self._run(measure_rows, *job.table, *job.own, np.ones(totals.shape[1], bool), rows, totals)
         gaussian = job.table.codes[:, 1] == 0
         value = totals @ np.where(gaussian, -0.5 * job.scale, 1.0)
         pairs = job.own.pairs.astype(np.float64)

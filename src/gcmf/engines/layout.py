@@ -117,6 +117,7 @@ class Layout:
         self.gaussian = np.array([one.rule.kind == GAUSSIAN for one in held])
         self.guarded = any(one.rule.kind == QUADRATURE for one in held)
         self.whole = np.array([one.cells.layout in (WHOLE, WHOLE_ZEROS) for one in held])
+        self.any_whole = bool(self.whole.any())
         self.matrices = [one.matrix for one in held]
         self.n_listed = np.sum([one.n_listed for one in held], axis=0)
         self.pieces = _pieces(held)
@@ -142,11 +143,11 @@ class Layout:
             layouts.append(cls(blocks, held, problem.biased))
         return layouts
 
-    def table(self, curvature: Floats) -> Table:
+    def table(self, weight: Floats) -> Table:
         """What the kernels need to know of the blocks, to be completed with the parameters of the partners."""
         places, codes, numbers = self._table
         numbers = numbers.copy()
-        numbers[:, 0] = curvature
+        numbers[:, 0] = weight
         return Table(places.copy(), codes, numbers)
 
     def base_table(self, table: Table) -> Table:

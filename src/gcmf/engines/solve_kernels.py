@@ -1,4 +1,8 @@
-"""What follows from the sums of a row, compiled: its new parameters, its bound, what its factors are worth."""
+"""What follows from the sums of a row, compiled: its new parameters, its bound, what its factors are worth.
+
+Kernels that Python calls take the arrays of a Table and of an Own one by one: a NamedTuple costs as much to hand over
+as a small set to sweep.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, QUADRATURE
-from gcmf.engines.chunk_kernels import JIT, MAKER, ONE_BY_ONE, SUMMED, block_at, new_chunk
+from gcmf.engines.chunk_kernels import JIT, MAKER, ONE_BY_ONE, SUMMED, Own, Table, block_at, new_chunk
 from gcmf.engines.row_kernels import (
     BIAS_SPREAD,
     BOUND,
@@ -229,8 +233,9 @@ def _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measu
 
 @njit(**MAKER)
 def sweep_rows(
-    edges, turn, table, scale, layers, alpha, own, damping, point, measured, pieces, parts, totals, sums, bias_sums
-):
+    edges, turn, places, codes, numbers, own_pairs, own_bias, own_bias_var, scale, layers, alpha, damping, point,
+    measured, pieces, parts, totals, sums, bias_sums,
+):  # fmt: skip
     """Update rows exactly, or by a damped Newton step where damping > 0; bound what they complete.
 
     Range r of the rows begins at edges[r]; threads share the counter `turn` and take one range after the other. scale
@@ -238,6 +243,7 @@ def sweep_rows(
     the precisions of the active columns; pieces and parts: see `sum_pieces`. totals (d, B) receives the bound of each
     row's cells in the measured blocks, sums (R, 2, Kp) and bias_sums (R, 3, B) what `_sum_moments` finds in each range.
     """
+    table, own = Table(places, codes, numbers), Own(own_pairs, own_bias, own_bias_var)
     B, Kp, n_u = len(scale), own.pairs.shape[1] // 2, len(alpha)
     S, A = np.zeros((B, Kp + 4, Kp)), np.zeros((n_u + B + 2, (n_u + B + LANES) // LANES * LANES))
     scratch, product = (new_chunk(Kp, own.pairs.dtype), S, A, np.zeros(B)), np.zeros(Kp)
@@ -258,11 +264,12 @@ def _sum_piece(table, own, piece, chunk, out):
 
 
 @njit(**MAKER)
-def sum_pieces(edges, turn, table, own, pieces, parts):
+def sum_pieces(edges, turn, places, codes, numbers, own_pairs, own_bias, own_bias_var, pieces, parts):
     """Sum up the pieces of rows that are too long for one thread, each into its place of parts (P, Kp + 4, Kp).
 
     pieces (P, 4): row, block, first and last cell, ordered by row and block.
     """
+    table, own = Table(places, codes, numbers), Own(own_pairs, own_bias, own_bias_var)
     chunk = new_chunk(own.pairs.shape[1] // 2, own.pairs.dtype)
     r = take(turn)
     while r < len(edges) - 1:
@@ -296,11 +303,12 @@ def _measure_range(lo, hi, table, own, wanted, rows, totals, scratch):
 
 
 @njit(**MAKER)
-def measure_rows(edges, turn, table, own, wanted, rows, totals):
+def measure_rows(edges, turn, places, codes, numbers, own_pairs, own_bias, own_bias_var, wanted, rows, totals):
     """The bound of the cells of rows in the wanted blocks, at the present parameters, into totals (d, B).
 
     Gaussian blocks from their sums where those can be trusted, else cell by cell. rows (d,): which rows; none: all.
     """
+    table, own = Table(places, codes, numbers), Own(own_pairs, own_bias, own_bias_var)
     Kp = own.pairs.shape[1] // 2
     scratch = new_chunk(Kp, own.pairs.dtype), np.zeros((Kp + 4, Kp))
     r = take(turn)
@@ -332,11 +340,12 @@ def _weigh_range(lo, hi, table, scale, own, wanted, worth, scratch):
 
 
 @njit(**MAKER)
-def weigh_rows(edges, turn, table, scale, own, wanted, worth):
+def weigh_rows(edges, turn, places, codes, numbers, own_pairs, own_bias, own_bias_var, scale, wanted, worth):
     """What each factor is worth to the cells of the wanted blocks: gain and energy into worth (R, 2, B, Kp), by range.
 
     With p = ū_ik ū_jk: gain = Σ [ p·wr + w p²/2 − w (variance of the factor's part of θ)/2 ], energy = Σ w p².
     """
+    table, own = Table(places, codes, numbers), Own(own_pairs, own_bias, own_bias_var)
     Kp = own.pairs.shape[1] // 2
     scratch = new_chunk(Kp, own.pairs.dtype), np.zeros((Kp + 4, Kp)), np.zeros((1, Kp))
     r = take(turn)
@@ -346,8 +355,9 @@ def weigh_rows(edges, turn, table, scale, own, wanted, worth):
 
 
 @njit(**MAKER)
-def base_rows(table, wanted, own, out):
+def base_rows(places, codes, numbers, own_pairs, own_bias, own_bias_var, wanted, out):
     """The sums of one row that each wanted block holds, into out (B, Kp + 4, Kp)."""
+    table, own = Table(places, codes, numbers), Own(own_pairs, own_bias, own_bias_var)
     Kp, dtype = own.pairs.shape[1] // 2, own.pairs.dtype
     chunk = new_chunk(Kp, dtype)
     for b in range(len(wanted)):
@@ -357,9 +367,9 @@ def base_rows(table, wanted, own, out):
 
 
 @njit(**MAKER)
-def moment_rows(edges, turn, own, sums, bias_sums):
+def moment_rows(edges, turn, own_pairs, own_bias, own_bias_var, sums, bias_sums):
     """The sums of `sweep_rows` alone, for rows that were changed since."""
-    product = np.zeros(own.pairs.shape[1] // 2)
+    own, product = Own(own_pairs, own_bias, own_bias_var), np.zeros(own_pairs.shape[1] // 2)
     r = take(turn)
     while r < len(edges) - 1:
         _sum_moments(edges[r], edges[r + 1], own, product, sums[r], bias_sums[r])

@@ -6,7 +6,6 @@ with little noise takes a thousand sweeps without these steps, and fifty with th
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,7 +48,7 @@ def rescale(spec: Spec, posterior: Posterior) -> Posterior:
         posterior.state.mean[e] *= np.sqrt(factor)
         posterior.state.var[e] *= factor
     known = sums._replace(square=S * factors, log_var=sums.log_var + d[:, None] * np.log(factors))
-    return update_alpha(spec, replace(posterior, known=known))
+    return update_alpha(spec, posterior._replace(known=known))
 
 
 def _one_row_set(spec: Spec) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,7 +42,7 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held
     free = on & ~spec.unit_variance[:, None]
     free[:, free.shape[1] - held :] = False
     old = posterior.alpha
-    return replace(posterior, alpha=Gamma(np.where(free, shape, old.shape), np.where(free, rate, old.rate)))
+    return posterior._replace(alpha=Gamma(np.where(free, shape, old.shape), np.where(free, rate, old.rate)))
 
 
 def update_tau(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
@@ -52,7 +51,7 @@ def update_tau(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
     # the working precision of the predictors can tell.
     floor = max((100.0 * np.finfo(posterior.state.mean[0].dtype).eps) ** 2, 1e-20)
     rate = np.maximum(spec.priors.tau_rate + measured / 2.0, floor * spec.n_cells)
-    return replace(posterior, tau=Gamma(spec.tau_shape, np.where(spec.gaussian, rate, 1.0)))
+    return posterior._replace(tau=Gamma(spec.tau_shape, np.where(spec.gaussian, rate, 1.0)))
 
 
 def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
@@ -62,9 +61,9 @@ def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
     mean = var * sums.bias_sum / scale
     if spec.point:
         # With σ² free the density of a point estimate is unbounded (σ² → 0): it stays as initialised.
-        return replace(posterior, bias=BiasPrior(np.where(biased, mean, 0.0), np.zeros_like(var), scale))
+        return posterior._replace(bias=BiasPrior(np.where(biased, mean, 0.0), np.zeros_like(var), scale))
     # Entities without a cell hold b = 0 and do not count: Σ (b̄ − μ̄)² is over the n that have one.
     squares = sums.bias_square - 2.0 * mean * sums.bias_sum + n * mean**2
     wide = np.maximum(squares / n + var, MIN_BIAS_SCALE)
     found = BiasPrior(np.where(biased, mean, 0.0), np.where(biased, var, 0.0), np.where(biased, wide, 1.0))
-    return replace(posterior, bias=found)
+    return posterior._replace(bias=found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,7 @@ def shift(spec: Spec, posterior: Posterior) -> Posterior:
             np.add(b, c, out=b, where=seen)
     square = sums.bias_square + step * (2.0 * sums.bias_sum + n * step)
     known = sums._replace(bias_sum=sums.bias_sum + n * step, bias_square=square)
-    return replace(posterior, bias=posterior.bias._replace(mean=mean + step), known=known)
+    return posterior._replace(bias=posterior.bias._replace(mean=mean + step), known=known)
 
 
 def rotate(posterior: Posterior, R: Floats) -> Posterior:

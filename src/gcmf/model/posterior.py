@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,18 +67,16 @@ class Moments(NamedTuple):
                   for b, v in zip(state.bias_mean, state.bias_var, strict=True)]  # fmt: skip
         return cls(*_factor_sums(state.mean, state.var), *np.array(layers).T)
 
-    def after(self, e: int, swept: Swept) -> Moments:
-        """Return the moments after a sweep of entity set e."""
-        square, log_var = self.square.copy(), self.log_var.copy()
-        square[e], log_var[e] = swept.square, swept.log_var
-        layers = [a.copy() for a in (self.bias_sum, self.bias_square, self.bias_log_var)]
-        for total, found in zip(layers, swept.bias, strict=True):
-            total[swept.layers] = found
-        return Moments(square, log_var, *layers)
+    @classmethod
+    def swept(cls, sets: list[Swept]) -> Moments:
+        """Put together what the sweeps of all entity sets know."""
+        layers = np.empty((3, sum(len(one.layers) for one in sets)))
+        for one in sets:
+            layers[:, one.layers] = one.bias
+        return cls(np.array([one.square for one in sets]), np.array([one.log_var for one in sets]), *layers)
 
 
-@dataclass(frozen=True)
-class Posterior:
+class Posterior(NamedTuple):
     """The approximate posterior. The arrays of `state` belong to the engine while it sweeps."""
 
     state: State
@@ -100,13 +98,13 @@ class Posterior:
 
     def copy(self) -> Posterior:
         """Independent arrays with the same values, of which nothing is known: they may be changed."""
-        return replace(self, state=self.state.copy(), on=self.on.copy(), known=None)
+        return self._replace(state=self.state.copy(), on=self.on.copy(), known=None)
 
-    def with_factors(self, mean: list[Array], var: list[Array], **changes: Any) -> Posterior:  # noqa: ANN401 - as of `replace`
+    def with_factors(self, mean: list[Array], var: list[Array], **changes: Any) -> Posterior:  # noqa: ANN401 - as of `_replace`
         """Return this posterior with other factors; the biases stay, and so does what is known of them."""
         square, log_var = _factor_sums(mean, var)
         state = State(mean, var, self.state.bias_mean, self.state.bias_var)
-        return replace(self, state=state, known=self.moments._replace(square=square, log_var=log_var), **changes)
+        return self._replace(state=state, known=self.moments._replace(square=square, log_var=log_var), **changes)
 
     def keep(self, columns: NDArray[np.intp]) -> Posterior:
         """Only these factors, in this order."""
