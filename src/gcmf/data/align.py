@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.data.cells import Cells, Triplets, fill_cells, list_cells
+from gcmf.data.block import value_type
+from gcmf.data.cells import Cells, Listing, fill_cells, list_cells
+from gcmf.data.positions import Coded
 from gcmf.data.schema import likelihood_support
 from gcmf.data.vocabulary import Vocabulary
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from gcmf.data.positions import Positions
     from gcmf.data.relation import Relation
 
 
@@ -44,14 +47,14 @@ def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary) -> Cells:
     """
     block = relation.block
     row_at, col_at = _places(block.row_ids, rows), _places(block.col_ids, cols)
-    x = block.x.astype(np.uint8) if likelihood_support(relation.likelihood) == "binary" else block.x
+    dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(block.x)
     shape = len(rows), len(cols)
     if not block.filled:
-        return list_cells(Triplets(_move(block.i, row_at), _move(block.j, col_at), x), shape)
+        return list_cells(Listing(_move(block.i, row_at), _move(block.j, col_at), block.x, dtype), shape)
     row_members, col_members = np.sort(row_at), np.sort(col_at)
     i = _move(block.i, np.searchsorted(row_members, row_at).astype(np.int32))
     j = _move(block.j, np.searchsorted(col_members, col_at).astype(np.int32))
-    return fill_cells(Triplets(i, j, x), shape, row_members=row_members, col_members=col_members)
+    return fill_cells(Listing(i, j, block.x, dtype), shape, row_members=row_members, col_members=col_members)
 
 
 def _places(own: Vocabulary, whole: Vocabulary) -> npt.NDArray[np.int32]:
@@ -61,8 +64,8 @@ def _places(own: Vocabulary, whole: Vocabulary) -> npt.NDArray[np.int32]:
     return whole.index(own).astype(np.int32)
 
 
-def _move(positions: npt.NDArray[np.int32], places: npt.NDArray[np.int32]) -> npt.NDArray[Any]:
-    """Return where positions go; the same array, not a copy, when nothing moves."""
+def _move(positions: Positions, places: npt.NDArray[np.int32]) -> Positions:
+    """Return where positions go; the very same ones when nothing moves."""
     if np.array_equal(places, np.arange(len(places))):
         return positions
-    return places[positions]
+    return Coded(positions, places)

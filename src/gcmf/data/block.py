@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gcmf.data.positions import parts
 from gcmf.errors import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from gcmf.data.positions import Positions
     from gcmf.data.vocabulary import Vocabulary
 
 Source = Any
@@ -35,14 +37,16 @@ class Request:
 class Block:
     """One relation as read: nothing checked yet beyond its form.
 
+    Numbers that the source holds in arrays are referred to and not copied, since a collection makes its own copies.
+
     Attributes
     ----------
     row_ids, col_ids : Vocabulary
         The ids that this relation brings.
-    i, j : int32 (n,)
+    i, j : Positions (n,)
         Position of each listed cell; -1 where its id is null.
-    x : float32 or float64 (n,)
-        Its value; float32 only where that is exact.
+    x : boolean, integer or floating (n,)
+        Its value, in the type that it came in.
     filled : bool
         Whether every cell that is not listed is an observed zero.
     faults : tuple of str
@@ -53,8 +57,8 @@ class Block:
 
     row_ids: Vocabulary
     col_ids: Vocabulary
-    i: npt.NDArray[np.int32]
-    j: npt.NDArray[np.int32]
+    i: Positions
+    j: Positions
     x: npt.NDArray[Any]
     filled: bool = False
     faults: tuple[str, ...] = ()
@@ -72,7 +76,7 @@ class Block:
 
 
 def as_numbers(values: Source, *, what: str) -> npt.NDArray[Any]:
-    """Return values of any numeric kind as floats, with NaN for null.
+    """Return values of any numeric kind as an array of at most 64 bits each, with NaN for null.
 
     Raises
     ------
@@ -81,7 +85,7 @@ def as_numbers(values: Source, *, what: str) -> npt.NDArray[Any]:
     """
     array = np.asarray(values)
     if array.dtype.kind in "biuf":
-        return array
+        return array.astype(np.float64) if array.dtype.itemsize > 8 else array
     kind = pd.api.types.infer_dtype(array.ravel(), skipna=True)
     if array.dtype.kind == "O" and kind in _NUMBERS:
         return np.where(pd.isna(array), np.nan, array).astype(np.float64)
@@ -91,10 +95,18 @@ def as_numbers(values: Source, *, what: str) -> npt.NDArray[Any]:
 
 def narrow(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return the values as float32 where that loses nothing, else as float64."""
+    return x.astype(value_type(x), copy=False)
+
+
+def value_type(x: npt.NDArray[Any]) -> type[np.float32 | np.float64]:
+    """Return float32 where that loses nothing, else float64."""
     if x.dtype in (np.float32, np.float16, np.bool_, np.int8, np.uint8, np.int16, np.uint16):
-        return x.astype(np.float32, copy=False)
+        return np.float32
+    return np.float32 if all(_is_narrow(x[part]) for part in parts(len(x))) else np.float64
+
+
+def _is_narrow(x: npt.NDArray[Any]) -> bool:
     with np.errstate(over="ignore"):
         small = x.astype(np.float32)
     # NaN, which is a fault or a missing cell, must not force the wide type by being unequal to itself.
-    exact = np.equal(small, x) | np.isnan(small)
-    return small if exact.all() else x.astype(np.float64, copy=False)
+    return bool((np.equal(small, x) | np.isnan(small)).all())

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.data.block import narrow
+from gcmf.data.positions import parts
 from gcmf.data.schema import likelihood_name, likelihood_support, show_shape
 from gcmf.data.vocabulary import and_more, as_index, id_faults, show_id
 from gcmf.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
     import pandas as pd
@@ -38,8 +40,9 @@ def relation_faults(relation: Relation) -> Iterator[str]:
 def duplicate_faults(relation: Relation) -> Iterator[str]:
     """Yield the fault of a relation that lists some cell more than once."""
     block = relation.block
-    known = (block.i >= 0) & (block.j >= 0)
-    number = block.i[known].astype(np.int64) * max(block.shape[1], 1) + block.j[known]
+    i, j = block.i[:], block.j[:]
+    known = (i >= 0) & (j >= 0)
+    number = i[known].astype(np.int64) * max(block.shape[1], 1) + j[known]
     _, first, times = np.unique(number, return_index=True, return_counts=True)
     repeated = np.flatnonzero(times > 1)
     if len(repeated):
@@ -138,8 +141,10 @@ def _inside(index: pd.Index[Any], limit: int | None) -> bool:
 
 def _null_id_faults(relation: Relation) -> Iterator[str]:
     for positions, side in ((relation.block.i, "row"), (relation.block.j, "column")):
-        if len(positions) and positions.min() < 0:
-            null = np.flatnonzero(positions < 0)
+        if not len(positions) or positions.min() >= 0:
+            continue
+        null = np.flatnonzero(positions[:] < 0)
+        if len(null):
             yield (
                 f"relation {relation.name!r}: the cell at position {null[0]} has a null {side} id"
                 f"{and_more(len(null) - 1)}; drop such cells or give them an id."
@@ -148,31 +153,41 @@ def _null_id_faults(relation: Relation) -> Iterator[str]:
 
 def _value_faults(relation: Relation) -> Iterator[str]:
     x = relation.block.x
-    finite = np.isfinite(x)
-    if not finite.all():
-        bad = np.flatnonzero(~finite)
+    first, times = _find(x, lambda part: ~np.isfinite(part))
+    if times:
         yield (
-            f"relation {relation.name!r}: {_cell(relation, bad[0])} is {_number(x[bad[0]])}"
-            f"{and_more(len(bad) - 1)}, but an observed cell must be a finite number; drop it if it is"
+            f"relation {relation.name!r}: {_cell(relation, first)} is {_number(x, first)}"
+            f"{and_more(times - 1)}, but an observed cell must be a finite number; drop it if it is"
             " missing."
         )
-    name = likelihood_name(relation.likelihood)
-    wrong, rule = _outside(x, likelihood_support(relation.likelihood))
-    bad = np.flatnonzero(wrong & finite)
-    if len(bad):
+    support = likelihood_support(relation.likelihood)
+    if support not in _OUTSIDE:
+        return
+    outside, rule = _OUTSIDE[support]
+    first, times = _find(x, lambda part: outside(part) & np.isfinite(part))
+    if times:
         yield (
-            f"relation {relation.name!r}: {_cell(relation, bad[0])} is {_number(x[bad[0]])}"
-            f"{and_more(len(bad) - 1)}, but {name} cells must be {rule}; recode them, or use another"
-            " likelihood."
+            f"relation {relation.name!r}: {_cell(relation, first)} is {_number(x, first)}"
+            f"{and_more(times - 1)}, but {likelihood_name(relation.likelihood)} cells must be {rule}; recode them,"
+            " or use another likelihood."
         )
 
 
-def _outside(x: npt.NDArray[Any], support: str) -> tuple[npt.NDArray[np.bool_], str]:
-    if support == "binary":
-        return (x != 0) & (x != 1), "0 or 1"
-    if support == "counts":
-        return (x < 0) | (x != np.floor(x)), "integers >= 0"
-    return np.zeros(len(x), dtype=np.bool_), "real"
+_OUTSIDE: dict[str, tuple[Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]], str]] = {
+    "binary": (lambda x: (x != 0) & (x != 1), "0 or 1"),
+    "counts": (lambda x: (x < 0) | (x != np.floor(x)), "integers >= 0"),
+}
+
+
+def _find(x: npt.NDArray[Any], test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]) -> tuple[int, int]:
+    """Return where a test first holds, and how often it does."""
+    first = times = 0
+    for part in parts(len(x)):
+        found = np.flatnonzero(test(x[part]))
+        if len(found) and not times:
+            first = part.start + int(found[0])
+        times += len(found)
+    return first, times
 
 
 def _cell(relation: Relation, at: int) -> str:
@@ -181,9 +196,9 @@ def _cell(relation: Relation, at: int) -> str:
     return f"row {row}, column {_id(relation.col_ids, relation.block.j[at])}"
 
 
-def _number(value: np.floating[Any]) -> str:
+def _number(x: npt.NDArray[Any], at: int) -> str:
     """Return a value as it was given, 0.1 for a float32 and 3 for 3.0."""
-    return str(value).removesuffix(".0")
+    return str(narrow(x)[at]).removesuffix(".0")
 
 
 def _id(vocabulary: Vocabulary, position: int) -> str:

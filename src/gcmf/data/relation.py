@@ -19,7 +19,7 @@ class Relation:
     """Cells between the entities of two sets, as a user gives them.
 
     Its form is checked here; its values and ids are checked by `Collection`, which reports the faults
-    of all relations together.
+    of all relations together. Arrays are not copied before a collection is built: do not change them until then.
 
     Parameters
     ----------

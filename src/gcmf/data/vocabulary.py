@@ -8,12 +8,17 @@ import numpy as np
 import pandas as pd
 
 from gcmf.data.id_kind import Ids, is_foreign_column, kind_of, plain_values, united
+from gcmf.data.positions import Coded, parts
 from gcmf.errors import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gcmf.data.id_kind import IdKind
+    from gcmf.data.positions import Positions
+
+_SMALL_SPAN = 2**16
+"""Integers that lie this close together may have a table of all between them, few as they may be."""
 
 
 class Vocabulary:
@@ -104,7 +109,7 @@ def as_index(ids: Ids) -> pd.Index[Any]:
     return _plain(pd.Index(ids, tupleize_cols=False))
 
 
-def encode(ids: Ids, *, what: str = "the ids") -> tuple[npt.NDArray[np.int32], Vocabulary]:
+def encode(ids: Ids, *, what: str = "the ids") -> tuple[Positions, Vocabulary]:
     """Return the position of each of n repeated ids among the distinct ones, and the distinct ones.
 
     The distinct ids stand in order of first appearance; a null id has position -1.
@@ -121,18 +126,61 @@ def encode(ids: Ids, *, what: str = "the ids") -> tuple[npt.NDArray[np.int32], V
         raise DataError(msg) from error
 
 
-def _encode(ids: Ids) -> tuple[npt.NDArray[np.int32], Vocabulary]:
+def _encode(ids: Ids) -> tuple[Positions, Vocabulary]:
     kind = kind_of(ids)
     if isinstance(getattr(ids, "dtype", None), pd.CategoricalDtype):
         # Counting over the small codes spares a hash of every repeated string.
-        categorical = pd.Categorical(ids)
-        codes, used = pd.factorize(np.where(categorical.codes < 0, np.nan, categorical.codes))
-        distinct = as_index(categorical.categories)[np.asarray(used, dtype=np.int64)]
-        return codes.astype(np.int32), Vocabulary(distinct).of_kind(kind)
+        categorical: Any = ids.array if isinstance(ids, pd.Series) else ids
+        positions, used = _tabulate(categorical.codes, low=-1, high=len(categorical.categories) - 1, null=-1)
+        return positions, Vocabulary(as_index(categorical.categories)[used]).of_kind(kind)
     ids = plain_values(ids) if is_foreign_column(ids) else ids
+    if isinstance(ids, pd.Series | pd.Index) and ids.dtype.kind in "iu" and isinstance(ids.dtype, np.dtype):
+        ids = ids.to_numpy()
+    if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" and len(ids):
+        low, high = int(ids.min()), int(ids.max())
+        if high - low < max(len(ids) // 2, _SMALL_SPAN) and high <= np.iinfo(np.int64).max:
+            positions, distinct = _tabulate(ids, low=low, high=high)
+            return positions, Vocabulary(distinct).of_kind(kind)
     # Objects are made an index only once they are distinct: pandas looks at each string to find its type.
-    codes, uniques = pd.factorize(ids if isinstance(ids, np.ndarray) else as_index(ids))
-    return codes.astype(np.int32), Vocabulary(as_index(uniques)).of_kind(kind)
+    codes, uniques = _factorize(ids if isinstance(ids, np.ndarray) else as_index(ids))
+    return codes, Vocabulary(as_index(uniques)).of_kind(kind)
+
+
+def _tabulate(
+    numbers: npt.NDArray[Any], *, low: int, high: int, null: int | None = None
+) -> tuple[Positions, npt.NDArray[np.int64]]:
+    """Return numbers within low..high as positions among the distinct ones, and those; `null` has position -1.
+
+    The numbers stay where they are: all that is added is a table of the range.
+    """
+    unseen = -2
+    table = np.full(high - low + 1, unseen, dtype=np.int32)
+    if null is not None:
+        table[null - low] = -1
+    distinct = [np.empty(0, dtype=np.int64)]
+    count = 0
+    for part in parts(len(numbers)):
+        at = numbers[part].astype(np.int64) - low
+        new = pd.unique(at[table[at] == unseen])
+        table[new] = np.arange(count, count + len(new))
+        count += len(new)
+        distinct.append(new + low)
+    table[table == unseen] = 0  # nothing points there, and a negative position would read as null
+    return Coded(numbers, table, low), np.concatenate(distinct)
+
+
+def _factorize(ids: Any) -> tuple[npt.NDArray[Any], Any]:  # noqa: ANN401 - an array or an index
+    """Do as `pandas.factorize`, whose codes take 8 bytes each, a part at a time and into the smallest type."""
+    codes, known = np.empty(len(ids), dtype=np.int32), None
+    for part in parts(len(ids), count=8):  # few: what is known is hashed anew with every part
+        own, new = pd.factorize(ids[part])
+        if known is not None:
+            both = np.concatenate([known, new]) if isinstance(known, np.ndarray) else known.append(new)
+            place, new = pd.factorize(both)
+            own = np.append(place[len(known) :], -1)[own]  # -1, a null, reads the last
+        codes[part], known = own, new
+    known = pd.factorize(ids)[1] if known is None else known
+    return codes.astype(np.int16 if len(known) < 2**15 else np.int32, copy=False), known
 
 
 def id_faults(index: pd.Index[Any], what: str) -> list[str]:

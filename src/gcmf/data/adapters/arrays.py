@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.block import Block, Request, Source, as_numbers, narrow
+from gcmf.data.block import Block, Request, Source, as_numbers
+from gcmf.data.positions import Cycle, Runs
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
 
@@ -38,11 +39,13 @@ def dense_block(
     x: npt.NDArray[Any], observed: npt.NDArray[np.bool_], *, row_ids: Vocabulary, col_ids: Vocabulary
 ) -> Block:
     """Return the observed cells of a 2-D array as a block, in row-major order."""
-    number = np.flatnonzero(observed)
-    width = max(x.shape[1], 1)
-    i = (number // width).astype(np.int32)
-    j = (number % width).astype(np.int32)
-    return Block(row_ids, col_ids, i, j, narrow(x[observed]))
+    height, width = x.shape
+    if observed.all():
+        rows, cols = Runs(np.arange(height + 1) * width), Cycle(width, x.size)
+        return Block(row_ids, col_ids, rows, cols, x.reshape(-1))
+    ends = np.concatenate([[0], np.cumsum(np.count_nonzero(observed, axis=1))])
+    j = np.broadcast_to(np.arange(width, dtype=np.int32), x.shape)[observed]
+    return Block(row_ids, col_ids, Runs(ends), j, x[observed])
 
 
 def check_two_dimensional(data: Source, request: Request) -> None:

@@ -10,11 +10,12 @@ import numpy as np
 
 from gcmf.data.adapters.columns import frame_kind, number_values, open_frame
 from gcmf.data.adapters.triplets import triplet_block
-from gcmf.data.block import Block, Request, Source, narrow
+from gcmf.data.positions import parts
 from gcmf.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     from gcmf.data.adapters.columns import Frame
+    from gcmf.data.block import Block, Request, Source
 
 
 def read_long(frame: Source, request: Request, *, row: str, col: str, value: str) -> Block:
@@ -24,12 +25,12 @@ def read_long(frame: Source, request: Request, *, row: str, col: str, value: str
     x = number_values(opened[value], what=f"relation {request.name!r}: the values in column {value!r}")
     block = triplet_block(nw.to_native(opened[row]), nw.to_native(opened[col]), x, request=request)
     block = replace(block, frame=frame_kind(opened))
-    missing = np.isnan(block.x)
-    if not missing.any():
+    if not any(np.isnan(x[part]).any() for part in parts(len(x))):
         return block
+    missing = np.isnan(x)
     # A null id is a fault even where the value is missing too, so those lines stay for the checks to see.
-    kept = ~missing | (block.i < 0) | (block.j < 0)
-    return replace(block, i=block.i[kept], j=block.j[kept], x=narrow(block.x[kept]))
+    kept = ~missing | (block.i[:] < 0) | (block.j[:] < 0)
+    return replace(block, i=block.i[kept], j=block.j[kept], x=x[kept])
 
 
 def _check_columns(frame: Frame, request: Request, *, wanted: dict[str, str]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gcmf.data.adapters.arrays import check_two_dimensional
-from gcmf.data.block import Block, Request, Source, as_numbers, narrow
+from gcmf.data.block import Block, Request, Source, as_numbers
+from gcmf.data.positions import Positions, Runs
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
 
@@ -30,15 +31,24 @@ def read_matrix(data: Source, request: Request) -> Block:
             " zeros cannot be told from missing cells; give it as csr, csc or coo with the padding removed."
         )
         raise DataError(msg)
-    cells = data.tocoo()
-    x = narrow(as_numbers(cells.data, what=f"relation {request.name!r}: the values"))
-    i, j = (index.astype(np.int32, copy=False) for index in (cells.row, cells.col))
+    i, j, x = _stored(data)
+    x = as_numbers(x, what=f"relation {request.name!r}: the values")
     filled = request.blanks == "zero"
     if filled and not x.all():
         kept = x != 0
-        i, j, x = i[kept], j[kept], x[kept]
+        i, j, x = i[:][kept], j[:][kept], x[kept]
     row_ids, col_ids = (Vocabulary.positions(size) for size in data.shape)
     return Block(row_ids, col_ids, i, j, x, filled=filled)
+
+
+def _stored(data: Source) -> tuple[Positions, Positions, Source]:
+    """Return the stored entries of a matrix, where it holds them if it can be."""
+    if data.format in ("csr", "csc"):
+        runs, partner = Runs(data.indptr), data.indices[: data.nnz]
+        i, j = (runs, partner) if data.format == "csr" else (partner, runs)
+        return i, j, data.data[: data.nnz]
+    cells = data.tocoo(copy=False)
+    return cells.row, cells.col, cells.data
 
 
 def _explain_blanks(request: Request) -> str:

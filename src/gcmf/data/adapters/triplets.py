@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from narwhals.stable.v1 import dependencies
 
-from gcmf.data.block import Block, Request, Source, as_numbers, narrow
+from gcmf.data.block import Block, Request, Source, as_numbers
 from gcmf.data.vocabulary import encode
 from gcmf.errors import DataError
 
@@ -43,7 +43,7 @@ def triplet_block(row: Source, col: Source, x: npt.NDArray[Any], *, request: Req
     """Return cells given by ids as a block."""
     i, row_ids = encode(row, what=f"relation {request.name!r}: the row ids")
     j, col_ids = encode(col, what=f"relation {request.name!r}: the column ids")
-    return Block(row_ids, col_ids, i, j, narrow(x))
+    return Block(row_ids, col_ids, i, j, x)
 
 
 def _column(part: Source, what: str, request: Request) -> Source:
