@@ -121,11 +121,3 @@ def test_second_moments_are_their_definition():
     mean, var = posterior.state.mean[e], posterior.state.var[e]
     np.testing.assert_allclose(M[e], sum(np.outer(u, u) + np.diag(s) for u, s in zip(mean, var, strict=True)))
     np.testing.assert_allclose(np.einsum("ekk->ek", M), posterior.moments.square)
-
-
-@pytest.mark.parametrize("n", range(1, 9))
-def test_every_pair_meets_once(n):
-    met = [tuple(pair) for first, second in moves._tournament(n) for pair in zip(first, second, strict=True)]
-    assert sorted(met) == [(i, j) for i in range(n) for j in range(i + 1, n)]
-    for first, second in moves._tournament(n):
-        assert len({*first, *second}) == 2 * len(first), "pairs of one round are disjoint"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.engines.rotation_kernels import sparsest
 from gcmf.model.init import start
 from gcmf.model.posterior import Gamma
 
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from gcmf.model.structure import Change
 
     Floats = NDArray[np.float64]
-
-#: Where angles are tried in each plane, as fractions of ±45° at first and then of the last spacing around the best.
-_GRIDS = tuple(np.linspace(-1.0, 1.0, n) for n in (33, 17, 17))
-_MAX_ROUNDS = 30
 
 
 def shift(spec: Spec, posterior: Posterior) -> Posterior:
@@ -92,8 +88,8 @@ def second_moments(posterior: Posterior) -> Floats:
 def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
     """Return the orthogonal R, the same for all entity sets, that minimises Σ_e d_e/2 Σ_k log (Rᵀ M_e R)_kk.
 
-    That is the bound after α has followed, and what lines the factors up with the group sparsity. Planes are
-    turned in rounds of disjoint pairs; only factors that live in the same entity sets are mixed.
+    That is the bound after α has followed, and what lines the factors up with the group sparsity. Only factors that
+    live in the same entity sets are mixed.
     """
     # Where α is fixed, tr(M_e) is all that counts, and no rotation changes it.
     M, half = second_moments(posterior), np.where(spec.unit_variance, 0.0, spec.n_entities / 2.0)
@@ -101,61 +97,5 @@ def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
     K = M.shape[1]
     if spec.common:
         M, weight = M.sum(axis=0, keepdims=True), np.full((1, K), half.sum())
-    R = np.eye(K)
     same = (posterior.on[:, :, None] == posterior.on[:, None, :]).all(axis=0)
-    rounds, moved = _tournament(K), np.ones(K, dtype=bool)
-    for _ in range(_MAX_ROUNDS):
-        # Two factors that stayed where they were have found their angle already.
-        gained, before, moved = 0.0, moved, np.zeros(K, dtype=bool)
-        for first, second in rounds:
-            fresh = before | moved
-            allowed = same[first, second] & (fresh[first] | fresh[second])
-            if not allowed.any():
-                continue
-            k, j = first[allowed], second[allowed]
-            angle, gain = _best_turn(M, weight, k, j)
-            turned = gain > 1e-6
-            if not turned.any():
-                continue
-            k, j, angle = k[turned], j[turned], angle[turned]
-            moved[k] = moved[j] = True
-            gained += float(gain[turned].sum())
-            G = np.eye(K)
-            G[k, k] = G[j, j] = np.cos(angle)
-            G[j, k], G[k, j] = np.sin(angle), -np.sin(angle)
-            M, R = G.T @ M @ G, R @ G
-        if gained < 0.1:
-            break
-    return R
-
-
-def _best_turn(M: Floats, weight: Floats, k: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """Best angle φ in each of the planes (k, j), and what it gains; weight is d_e/2 where a factor lives, (E, K).
-
-    The two turned diagonals are (a + b)/2 ± r with r = (a − b)/2 cos 2φ + x sin 2φ: their product is all that counts.
-    """
-    a, b, x, weight = M[:, k, k, None], M[:, j, j, None], M[:, k, j, None], weight[:, k, None]
-    square, half_gap = ((a + b) / 2) ** 2, (a - b) / 2
-    least = np.maximum(1e-14 * square, 1e-300)
-    planes, best, width, heights = np.arange(len(k)), np.zeros(len(k)), np.pi / 4, []
-    for grid in _GRIDS:
-        angle = best[:, None] + width * grid
-        r = half_gap * np.cos(2 * angle) + x * np.sin(2 * angle)
-        heights.append((weight * np.log(np.maximum(square - r * r, least))).sum(axis=0))
-        best, width = angle[planes, heights[-1].argmin(axis=1)], width / (len(grid) // 2)
-    # The middle of the first grid is φ = 0.
-    return best, heights[0][:, len(_GRIDS[0]) // 2] - heights[-1].min(axis=1)
-
-
-@cache
-def _tournament(n: int) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rounds of disjoint pairs in which every two of n meet once (the circle method)."""
-    ring = list(range(1, n + n % 2))
-    rounds = []
-    for _ in ring:
-        seats = [0, *ring]
-        pairs = [sorted(pair) for pair in zip(seats, reversed(seats), strict=True)][: len(seats) // 2]
-        met = np.array([pair for pair in pairs if pair[1] < n], dtype=np.int64).reshape(-1, 2)
-        rounds.append((met[:, 0], met[:, 1]))
-        ring = [ring[-1], *ring[:-1]]
-    return rounds
+    return np.asarray(sparsest(M, weight, same))
