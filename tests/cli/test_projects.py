@@ -195,7 +195,7 @@ def test_export_as_csv(fitted, tmp_path):
 
 
 def test_evaluate(fitted):
-    command = ("evaluate", fitted, "--relation", "ratings", "--folds", 2, "--max-iter", 2)
+    command = ("evaluate", fitted, "--relation", "ratings", "--folds", 2, "--max-iter", 12)
     done = run(*command, "--json")
     table = pd.DataFrame(json.loads(done.stdout)).set_index("method")
     assert table.index[:2].tolist() == ["gCMF", "CMF"]
