@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -103,10 +103,13 @@ class CpuEngine:
         turn = np.zeros(1, np.int64)
         n_helpers = min(self._n_helpers, len(edges) - 2)
         helpers = [self._pool.submit(kernel, edges, turn, *args) for _ in range(n_helpers)] if self._pool else []
-        kernel(edges, turn, *args)
+        try:
+            kernel(edges, turn, *args)
+        finally:
+            # Also when interrupted: helpers read arrays by their addresses. One that has not begun would find nothing.
+            wait([helper for helper in helpers if not helper.cancel()])
         for helper in helpers:
-            # One that has not begun yet would find nothing to do.
-            if not helper.cancel():
+            if not helper.cancelled():
                 helper.result()
 
     def _row_sides(self) -> Iterator[tuple[int, Layout]]:
