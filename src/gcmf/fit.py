@@ -232,7 +232,7 @@ class Driver:
 
     def _explore(self, since: int) -> bool:
         """Whether a rotation or a change of structure was made."""
-        moved = self._free and since in ROTATE_AT and self._rotate()
+        moved = self._free and since in ROTATE_AT and self._rotate(bold=since > 0)
         if since % TEST_EVERY == 0 and since:
             self._keep_safe()
             moved |= self._restructure(self._trace[-1])
@@ -291,17 +291,14 @@ class Driver:
                 self._adopt(before)
         return better
 
-    def _rotate(self) -> bool:
+    def _rotate(self, *, bold: bool) -> bool:
         """Turn the factors towards the group sparsity; kept only if the bound rises."""
         spec = self._spec
         before = self._posterior = update_alpha(spec, self._posterior)
         bound = elbo(spec, before, self._measured)
-        if gauge.single_table(spec):
-            turned = gauge.principal_axes(spec, before)
-        else:
-            turned = update_alpha(spec, moves.rotate(before, moves.sparsest_rotation(spec, before)))
-        self._adopt(turned)
-        if elbo(spec, turned, self._engine.measure(self._hyper())) > bound:
-            return True
-        self._adopt(before)
+        for turned in gauge.turns(spec, before, bold=bold):
+            self._adopt(turned)
+            if elbo(spec, turned, self._engine.measure(self._hyper())) > bound:
+                return True
+            self._adopt(before)
         return False

@@ -51,7 +51,7 @@ def random_rotation(K, rng):
 def test_rotation_keeps_predicted_means():
     spec, _, posterior = toy(KINDS, n_factors=4)
     R = random_rotation(4, np.random.default_rng(0))
-    after = moves.rotate(posterior, R)
+    after = moves.rotate(posterior, np.stack([R] * len(spec.sizes)))
     for a, b in zip(predictors(spec, posterior), predictors(spec, after), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
     for one, other in zip(posterior.state.var, after.state.var, strict=True):
@@ -67,9 +67,11 @@ def test_sparsest_rotation_is_orthogonal_and_respects_the_pattern(K, sharing):
     if sharing == "group":
         on[0, K // 2 :] = False
     spec, _, posterior = toy(KINDS, n_factors=K, on=on, sharing=sharing, seed=int(rng.integers(99)))
-    R = moves.sparsest_rotation(spec, posterior)
+    T = moves.sparsest_axes(spec, posterior, sheared=False)
+    R = T[0]
+    assert (T == R).all(), "the same for every set"
     np.testing.assert_allclose(R.T @ R, np.eye(K), atol=1e-12)
-    after = moves.rotate(posterior, R)
+    after = moves.rotate(posterior, T)
     for a, b in zip(predictors(spec, posterior), predictors(spec, after), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
     mixed = np.abs(R) > 1e-12
@@ -84,8 +86,63 @@ def objective(spec, posterior):
 
 def test_sparsest_rotation_lowers_its_objective():
     spec, _, posterior = toy(KINDS, n_factors=5)
-    turned = moves.rotate(posterior, moves.sparsest_rotation(spec, posterior))
+    turned = moves.rotate(posterior, moves.sparsest_axes(spec, posterior, sheared=False))
     assert objective(spec, turned) < objective(spec, posterior) - 1e-3
+
+
+def chain(rng, K=4, n=40):
+    """Sets a - b - c, factors without any order, and little variance."""
+    u = {name: rng.normal(size=(n, K)) @ rng.normal(size=(K, K)) for name in "abc"}
+    made = [Relation(r + c, r, c, u[r] @ u[c].T) for r, c in ("ab", "bc")]
+    spec, problem = build_problem(Collection(made), FitOptions(n_factors=K, bias=False, priors=VAGUE))
+    posterior = random_posterior(spec, np.ones((3, K), bool), rng)
+    for e, name in enumerate(spec.schema.entities):
+        posterior.state.mean[e][:] = u[name]
+        posterior.state.var[e][:] = 1e-4
+    return spec, problem, posterior
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_shears_keep_predicted_means_and_go_further_than_rotations(seed):
+    spec, _, posterior = chain(np.random.default_rng(seed))
+    T = moves.sparsest_axes(spec, posterior, sheared=True)
+    a, b, _ = (spec.schema.entity_index(name) for name in "abc")
+    np.testing.assert_allclose(T[a].T @ T[b], np.eye(4), atol=1e-9)
+    sheared = moves.rotate(posterior, T)
+    for one, other in zip(predictors(spec, posterior), predictors(spec, sheared), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+    rotated = moves.rotate(posterior, moves.sparsest_axes(spec, posterior, sheared=False))
+    assert objective(spec, sheared) < objective(spec, rotated) - 1.0
+
+
+def test_shears_end_where_no_small_one_helps():
+    """At the optimum the objective is stationary along u_j + s u_k on one side, u_k − s u_j on the other."""
+    spec, _, posterior = chain(np.random.default_rng(0))
+    found = moves.rotate(posterior, moves.sparsest_axes(spec, posterior, sheared=True))
+    lowest = objective(spec, found)
+    for k, j in ((0, 1), (2, 0), (3, 2)):
+        for s in (-1e-2, 1e-2):
+            pair = np.stack([np.eye(4)] * 2)
+            pair[0, k, j], pair[1, j, k] = s, -s
+            assert objective(spec, moves.rotate(found, pair[spec.two_colors])) > lowest - 0.05
+
+
+@pytest.mark.parametrize(("ends", "colors"), [
+    ((("a", "b"), ("b", "c"), ("c", "d")), {"a": 0, "b": 1, "c": 0, "d": 1}),
+    ((("s", "x"), ("s", "y"), ("s", "z")), {"s": 0, "x": 1, "y": 1, "z": 1}),
+    ((("a", "b"), ("c", "b"), ("c", "d"), ("a", "d")), {"a": 0, "b": 1, "c": 0, "d": 1}),
+    ((("a", "b"), ("b", "c"), ("c", "a")), None),
+])  # fmt: skip
+def test_colors_of_the_schema(ends, colors):
+    rng = np.random.default_rng(0)
+    data = Collection([Relation(r + c, r, c, rng.normal(size=(4, 4))) for r, c in ends])
+    spec, _ = build_problem(data, FitOptions(n_factors=2))
+    if colors is None:
+        assert spec.two_colors is None
+        return
+    found = dict(zip(spec.schema.entities, spec.two_colors.tolist(), strict=True))
+    flipped = {name: 1 - color for name, color in colors.items()}
+    assert found in (colors, flipped)
 
 
 def sparse_toy(rng, n=60):
@@ -106,8 +163,8 @@ def sparse_toy(rng, n=60):
 def test_rotation_finds_the_zeros_of_a_group_sparse_model(seed):
     rng = np.random.default_rng(seed)
     spec, problem, posterior, on = sparse_toy(rng)
-    mixed = update_alpha(spec, moves.rotate(posterior, random_rotation(4, rng)))
-    found = update_alpha(spec, moves.rotate(mixed, moves.sparsest_rotation(spec, mixed)))
+    mixed = update_alpha(spec, moves.rotate(posterior, np.stack([random_rotation(4, rng)] * 3)))
+    found = update_alpha(spec, moves.rotate(mixed, moves.sparsest_axes(spec, mixed, sheared=False)))
     S = found.moments.square
     pattern = 0.02 * S.max() < S
     assert sorted(map(tuple, pattern.T.tolist())) == sorted(map(tuple, on.T.tolist()))

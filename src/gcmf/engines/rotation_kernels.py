@@ -1,4 +1,4 @@
-"""The rotation towards group sparsity, compiled: planes are turned one after the other, as in Jacobi's method."""
+"""Turning factors towards group sparsity, compiled: planes are turned and sheared one by one, as in Jacobi's method."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from numba import njit
 #: second.
 _GRIDS = (16, 8, 8)
 _MAX_ROUNDS = 30
+#: Nats below which a plane stays as it is.
+_LEAST_GAIN = 1e-6
+_MAX_STEPS = 3
 _JIT = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
@@ -55,28 +58,76 @@ def _turn(A, k, j, angle):
 
 
 @njit(**_JIT)
-def sparsest(M, weight, same):
-    """Return the orthogonal R that minimises Σ_ek weight_ek log (Rᵀ M_e R)_kk; M (E, K, K) is turned along.
+def _best_shear(M, weight, side, k, j):
+    """Best s for u_j + s u_k on one side and u_k − s u_j on the other, and what it gains.
 
-    weight (E, K): d_e/2 where a factor lives, else 0. same (K, K): which factors may be mixed.
+    Each log q(s) of the objective lies below its tangent in q, which leaves a parabola in s; a few times over.
+    """
+    s, still, lowest = 0.0, 0.0, 0.0
+    for n in range(_MAX_STEPS + 1):
+        height, slope, bend = 0.0, 0.0, 0.0
+        for e in range(len(M)):
+            if weight[e, k] > 0.0:
+                # Factor `to` takes a share of `other`.
+                to, other, sign = (j, k, 1.0) if side[e] == 0 else (k, j, -1.0)
+                x, b = sign * M[e, k, j], M[e, other, other]
+                q = max(M[e, to, to] + s * (2.0 * x + s * b), 1e-300)
+                height += weight[e, k] * math.log(q)
+                slope += weight[e, k] * x / q
+                bend += weight[e, k] * b / q
+        if n == 0:
+            still = height
+        lowest = height
+        if n == _MAX_STEPS or not bend > 0.0:
+            break
+        s = -slope / bend
+    return s, still - lowest
+
+
+@njit(**_JIT)
+def _shear(A, k, j, s):
+    """Column j of A takes s times column k."""
+    for i in range(len(A)):
+        A[i, j] += s * A[i, k]
+
+
+@njit(**_JIT)
+def sparsest(M, weight, same, side, sheared):
+    """Return the T_e = T or T⁻ᵀ, by the side of each set, that minimise Σ_ek weight_ek log (T_eᵀ M_e T_e)_kk.
+
+    M (E, K, K) is turned along. weight (E, K): d_e/2 where a factor lives, else 0. same (K, K): which factors may be
+    mixed. side (E,): 0 or 1. Without `sheared` T is orthogonal, and the same for both sides.
     """
     K = M.shape[1]
-    R, moved = np.eye(K), np.ones(K, np.bool_)
+    T, moved = np.stack((np.eye(K), np.eye(K))), np.ones(K, np.bool_)
     for _ in range(_MAX_ROUNDS):
         # Two factors that stayed where they were have found their angle already.
         gained, before, moved = 0.0, moved, np.zeros(K, np.bool_)
         for k in range(K):
-            for j in range(k + 1, K):
-                if not same[k, j] or not (before[k] or before[j] or moved[k] or moved[j]):
+            for j in range(K):
+                if k == j or not same[k, j] or not (before[k] or before[j] or moved[k] or moved[j]):
                     continue
-                angle, gain = _best_turn(M, weight, k, j)
-                if gain > 1e-6:
-                    moved[k] = moved[j] = True
-                    gained += gain
-                    for e in range(len(M)):
-                        _turn(M[e], k, j, angle)
-                        _turn(M[e].T, k, j, angle)
-                    _turn(R, k, j, angle)
+                if k < j:
+                    angle, gain = _best_turn(M, weight, k, j)
+                    if gain > _LEAST_GAIN:
+                        moved[k] = moved[j] = True
+                        gained += gain
+                        for e in range(len(M)):
+                            _turn(M[e], k, j, angle)
+                            _turn(M[e].T, k, j, angle)
+                        _turn(T[0], k, j, angle)
+                        _turn(T[1], k, j, angle)
+                if sheared:
+                    s, gain = _best_shear(M, weight, side, k, j)
+                    if gain > _LEAST_GAIN:
+                        moved[k] = moved[j] = True
+                        gained += gain
+                        for e in range(len(M)):
+                            a, b, c = (k, j, s) if side[e] == 0 else (j, k, -s)
+                            _shear(M[e], a, b, c)
+                            _shear(M[e].T, a, b, c)
+                        _shear(T[0], k, j, s)
+                        _shear(T[1], j, k, -s)
         if gained < 0.1:
             break
-    return R
+    return T

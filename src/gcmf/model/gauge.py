@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.model.hyper import update_alpha
-from gcmf.model.moves import second_moments
+from gcmf.model.moves import rotate, second_moments, sparsest_axes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from gcmf.model.posterior import Posterior
@@ -54,6 +56,23 @@ def rescale(spec: Spec, posterior: Posterior) -> Posterior:
 def _one_row_set(spec: Spec) -> bool:
     """Whether all relations share their rows, as views share their samples."""
     return len({r for r, _ in spec.ends}) == 1
+
+
+def turns(spec: Spec, posterior: Posterior, *, bold: bool) -> Iterator[Posterior]:
+    """Yield factors turned towards the group sparsity; the first that raises the bound is to be kept.
+
+    `bold` tries shears before it settles for a rotation.
+    """
+    if single_table(spec):
+        yield principal_axes(spec, posterior)
+        return
+    for sheared in (True, False) if bold and free_axes(spec) else (False,):
+        yield update_alpha(spec, rotate(posterior, sparsest_axes(spec, posterior, sheared=sheared)))
+
+
+def free_axes(spec: Spec) -> bool:
+    """Whether U_A T and U_B T⁻ᵀ leave all cells as they are for any T, and α is free to follow in every set."""
+    return spec.two_colors is not None and not spec.common and not spec.unit_variance.any()
 
 
 def principal_axes(spec: Spec, posterior: Posterior) -> Posterior:

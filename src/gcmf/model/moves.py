@@ -34,14 +34,14 @@ def shift(spec: Spec, posterior: Posterior) -> Posterior:
     return posterior._replace(bias=posterior.bias._replace(mean=mean + step), known=known)
 
 
-def rotate(posterior: Posterior, R: Floats) -> Posterior:
-    """Turn the factors of every entity set, ū ← ū R; the variances take the diagonal of the turned covariance."""
+def rotate(posterior: Posterior, T: Floats) -> Posterior:
+    """Turn the factors of every entity set, ū ← ū T_e; the variances take the diagonal of the turned covariance."""
 
     def turned(old: list[Array], T: Floats) -> list[Array]:
-        return [np.where(on, a.astype(np.float64) @ T, 0.0).astype(a.dtype)
-                for a, on in zip(old, posterior.on, strict=True)]  # fmt: skip
+        return [np.where(on, a.astype(np.float64) @ T_e, 0.0).astype(a.dtype)
+                for a, on, T_e in zip(old, posterior.on, T, strict=True)]  # fmt: skip
 
-    return posterior.with_factors(turned(posterior.state.mean, R), turned(posterior.state.var, R * R))
+    return posterior.with_factors(turned(posterior.state.mean, T), turned(posterior.state.var, T * T))
 
 
 def restructure(posterior: Posterior, changed: list[Change]) -> Posterior:
@@ -85,17 +85,18 @@ def second_moments(posterior: Posterior) -> Floats:
     return np.stack(out)
 
 
-def sparsest_rotation(spec: Spec, posterior: Posterior) -> Floats:
-    """Return the orthogonal R, the same for all entity sets, that minimises Σ_e d_e/2 Σ_k log (Rᵀ M_e R)_kk.
+def sparsest_axes(spec: Spec, posterior: Posterior, *, sheared: bool) -> Floats:
+    """Return the T_e, (E, K, K), that minimise Σ_e d_e/2 Σ_k log (T_eᵀ M_e T_e)_kk and leave every predictor as it is.
 
-    That is the bound after α has followed, and what lines the factors up with the group sparsity. Only factors that
-    live in the same entity sets are mixed.
+    That is the bound after α has followed, and what lines the factors up with the group sparsity. One orthogonal T for
+    all sets; or, `sheared`, any T for the sets of one color and T⁻ᵀ for those of the other. Only factors that live in
+    the same entity sets are mixed.
     """
     # Where α is fixed, tr(M_e) is all that counts, and no rotation changes it.
     M, half = second_moments(posterior), np.where(spec.unit_variance, 0.0, spec.n_entities / 2.0)
-    weight = half[:, None] * posterior.on
-    K = M.shape[1]
+    weight, E = half[:, None] * posterior.on, len(half)
     if spec.common:
-        M, weight = M.sum(axis=0, keepdims=True), np.full((1, K), half.sum())
+        M, weight = M.sum(axis=0, keepdims=True), np.full((1, M.shape[1]), half.sum())
     same = (posterior.on[:, :, None] == posterior.on[:, None, :]).all(axis=0)
-    return np.asarray(sparsest(M, weight, same))
+    color = spec.two_colors if sheared and spec.two_colors is not None else np.zeros(E, np.int64)
+    return np.asarray(sparsest(M, weight, same, color, sheared)[color])

@@ -73,6 +73,22 @@ class Spec:
         return np.array(self.ends).T
 
     @cached_property
+    def two_colors(self) -> NDArray[np.int64] | None:
+        """0 or 1 for each set such that every relation is between a 0 and a 1; None if there is an odd cycle, (E,)."""
+        color: dict[int, int] = {}
+        for first in range(len(self.sizes)):
+            color.setdefault(first, 0)
+            reached = [first]
+            for e in reached:
+                for other in [c if r == e else r for r, c in self.ends if e in (r, c)]:
+                    if other not in color:
+                        color[other] = 1 - color[e]
+                        reached.append(other)
+        if any(color[r] == color[c] for r, c in self.ends):
+            return None
+        return np.array([color[e] for e in range(len(self.sizes))])
+
+    @cached_property
     def gaussian(self) -> NDArray[np.bool_]:
         """Which relations have a noise precision, (M,)."""
         return np.array([isinstance(likelihood, Gaussian) for likelihood in self.likelihoods])
