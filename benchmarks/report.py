@@ -92,9 +92,19 @@ def _case(results: Results, case: str) -> Iterator[str]:
     own = row(results, case, "gcmf")
     facts = own["facts"] if own else None
     how = f" gcmf: {facts['iterations']} sweeps, {facts['factors']} factors, {facts['status']}." if facts else ""
-    yield f"{found['n_cells']:,} observed cells. Error: {found['measure']}{floor}.{how} Measured {found['when']}."
+    yield f"{found['n_cells']:,} observed cells. Error: {found['measure']}{floor}.{how} {_when(found['rows'])}."
     yield _table(HEADINGS, list(rows_of(results, case)))
     yield f"![Error against time](benchmarks/{case}.png)"
+
+
+def _when(rows: list[Row]) -> str:
+    """Say when the rows were measured; those that were not measured together are named."""
+    by_time: dict[str, list[str]] = {}
+    for one in rows:
+        by_time.setdefault(str(one.get("when", "?"))[:16], []).append(one["label"])
+    if len(by_time) == 1:
+        return f"Measured {next(iter(by_time))} UTC"
+    return "Ended, UTC: " + "; ".join(f"{time} {', '.join(labels)}" for time, labels in by_time.items())
 
 
 def _compile(results: Results) -> str:

@@ -70,7 +70,7 @@ class Bench:
         if "seconds" in found:
             error = "" if found["error"] is None else f", error {found['error']:.4f}"
             print(f"   {run.label}: {_median(found['seconds']):.2f} s{error}", flush=True)
-        return {**head, **found}
+        return {**head, "when": _now(), **found}
 
     def _machine(self) -> None:
         found = self._work("peaks", {"size": 256 if self.quick else 2048})
@@ -121,8 +121,7 @@ class Bench:
         return read(self.out).get(part, {})
 
     def _write(self, part: str, found: dict[str, Any]) -> None:
-        when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-        head = {"part": part, "when": when, "quick": self.quick, "threads": self.threads, "repeats": self.repeats,
+        head = {"part": part, "when": _now(), "quick": self.quick, "threads": self.threads, "repeats": self.repeats,
                 "load": os.getloadavg()[0]}  # fmt: skip
         (self.out / f"{part}.json").write_text(json.dumps({**head, **found}, indent=1))
 
@@ -145,6 +144,10 @@ def read(out: Path) -> dict[str, dict[str, Any]]:
 def _facts(problem: Problem) -> dict[str, Any]:
     return {"title": problem.title, "measure": problem.measure, "floor": problem.floor, "n_cells": problem.n_cells,
             "main_cells": problem.tables[0].n_cells, "sizes": dict(problem.sizes)}  # fmt: skip
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _median(values: list[float]) -> float:
