@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 #: Cells per relation that are looked at; larger relations are sampled evenly.
 MAX_CELLS = 200_000
-_CHUNK = 10_000
+#: Cells at a time: of those looked at, and of all that are passed on the way.
+_CHUNK, _PASSED = 10_000, 100_000
 
 
 class Explained(NamedTuple):
@@ -46,7 +47,7 @@ def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tup
     K = posterior.on.shape[1]
     base, alone, whole, plain = 0.0, np.zeros(K), 0.0, 0.0
     low, high = np.inf, -np.inf
-    for part in cells.chunks(_CHUNK * step):
+    for part in cells.chunks(step * max(1, min(_CHUNK, _PASSED // step))):
         i, j = part.i[::step], part.j[::step]
         x = (part.x[::step].astype(np.float64) - spec.center[m]) / spec.scale[m]
         b = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[2 * m + 1][j] + spec.offset[m]

@@ -195,7 +195,7 @@ def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
     return _Summary(0.0, float(center), scale if scale > 0 else 1.0, largest, 0.0)
 
 
-def _listed(value: NDArray[Any], size: int = 1 << 18) -> Iterator[NDArray[np.float64]]:
+def _listed(value: NDArray[Any], size: int = 1 << 16) -> Iterator[NDArray[np.float64]]:
     """Yield the listed values that are no holes, a part at a time: they may fill half of the memory already."""
     for start in range(0, len(value), size):
         part = value[start : start + size]
