@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from gcmf.data.positions import parts
+from gcmf.data.positions import Runs, parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,9 +118,7 @@ class Cells:
             return
         for start in range(0, len(self.rows.partner), size):
             part = slice(start, start + size)
-            numbers = np.arange(start, min(start + size, len(self.rows.partner)))
-            i = np.searchsorted(self.rows.indptr, numbers, side="right") - 1
-            yield Triplets(i.astype(np.int32), self.rows.partner[part], self.rows.value[part])
+            yield Triplets(Runs(self.rows.indptr)[part], self.rows.partner[part], self.rows.value[part])
 
 
 class DuplicateCellsError(Exception):
