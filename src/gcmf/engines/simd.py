@@ -2,7 +2,7 @@
 
 LLVM does not vectorise loops as short as a row of factors (it unrolls by 32 and falls back to scalars), so these
 say it outright. They are LLVM IR for `<8 x T>`, valid for float32 and float64 on any machine. All matrices are
-C-contiguous with rows padded to a multiple of LANES. Measured against plain loops: docs/architecture.md.
+C-contiguous with rows padded to a multiple of LANES.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ LANES = 8
 #: Columns of a register tile, in vectors: 4 × 3 vectors of sums stay in registers while the cells stream by.
 _WIDEST = 3
 _FUSE = ("contract",)
-_REORDER = ("contract", "reassoc")
 
 
 class _Emitter:
