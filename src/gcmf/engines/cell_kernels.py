@@ -10,29 +10,29 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from gcmf.engines.compiled import compiled
 
 GAUSSIAN = 0
 JAAKKOLA = 2
 QUADRATURE = 6
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
-_JIT = {"cache": True, "nogil": True, "error_model": "numpy", "inline": "always"}
 _CURVATURE_PER_COUNT = 0.1670957
 
 
-@njit(**_JIT)
+@compiled(inline="always")
 def _sigmoid(t):
     e = math.exp(-abs(t))
     return (1.0 if t >= 0.0 else e) / (1.0 + e)
 
 
-@njit(**_JIT)
+@compiled(inline="always")
 def _softplus(t):
     return max(t, 0.0) + math.log1p(math.exp(-abs(t)))
 
 
-@njit(**_JIT)
+@compiled(inline="always")
 def _twice_jaakkola(t):
     """2 L(t) = tanh(t/2)/(2t)."""
     if t < 1e-3:
@@ -41,19 +41,19 @@ def _twice_jaakkola(t):
     return (1.0 - e) / ((1.0 + e) * 2.0 * t)
 
 
-@njit(**_JIT)
+@compiled(inline="always")
 def _log_two_cosh(t):
     return t / 2 + math.log1p(math.exp(-t))
 
 
-@njit(**_JIT)
+@compiled(inline="always")
 def _slope(x, t):
     """f′(θ) = σ(θ) (1 − x/softplus(θ)) of a Poisson cell."""
     s = _sigmoid(t)
     return s - x * (s / _softplus(t) if t > -30.0 else 1.0)
 
 
-@njit(**_JIT)
+@compiled(inline="always")
 def _expected_slopes(x, m, v):
     """E f′(θ) and 2 ∂E f/∂v for θ ~ N(m, v), by Gauss-Hermite quadrature; both of the same quadrature sum."""
     if v < 1e-10:
@@ -68,7 +68,7 @@ def _expected_slopes(x, m, v):
     return first, max(second / spread, 1e-12)
 
 
-@njit(**_JIT)
+@compiled(inline="always")
 def quadratic(code, x, m, v, weight):
     """(w, wz) of one cell."""
     if code == 1:
@@ -84,7 +84,7 @@ def quadratic(code, x, m, v, weight):
     return kappa, kappa * m - _sigmoid(m) + x * g
 
 
-@njit(**_JIT)
+@compiled(inline="always")
 def lower_bound(code, x, m, v, weight):
     """Bounded expected log-likelihood of one cell, without terms that depend on x alone."""
     if code == 6:

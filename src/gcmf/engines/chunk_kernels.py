@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from gcmf.engines.compiled import compiled
 from gcmf.engines.simd import LANES, array_at
 
 #: Cells gathered at once: the chunk stays in the first-level cache.
 CHUNK = 64
 JIT = {
     "forceinline": True,
-    "cache": True,
-    "nogil": True,
-    "error_model": "numpy",
     "fastmath": {"contract", "reassoc", "nsz", "arcp"},
     # Nothing here makes an array: without this, every look at one would count a reference, millions of times.
     "_nrt": False,
@@ -135,7 +132,7 @@ class Chunk(NamedTuple):
     """(3, Kp): ū_i, ū_i² + ũ_i and ũ_i of the row at hand."""
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def new_chunk(Kp, dtype):
     """Room for one chunk of cells of Kp padded factors."""
     return Chunk(
@@ -153,7 +150,7 @@ def new_chunk(Kp, dtype):
     )
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def block_at(table, b, Kp, dtype, listed):
     """Cells (as they are summed, or every one listed), rule, partners and what is known of whole rows, of block b."""
     at, code, number = table.places[b], table.codes[b], table.numbers[b]
@@ -181,7 +178,7 @@ def block_at(table, b, Kp, dtype, listed):
     return cells, rule, partners, whole
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def n_cells(cells, row):
     """Cells of one row to be looked at, holes included."""
     if cells.layout == FILLED:
@@ -189,7 +186,7 @@ def n_cells(cells, row):
     return cells.indptr[row + 1] - cells.indptr[row]
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def value_at(cells, p):
     """The value of listed cell p as it was brought, in float64."""
     if len(cells.wide) > 0:
@@ -197,7 +194,7 @@ def value_at(cells, p):
     return np.float64(cells.code[p]) if len(cells.code) > 0 else np.float64(cells.value[p])
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def read_values(cells, rule, p, n, x):
     """Standardised values of the listed cells p..p+n, none of them a hole; one plain loop for each way to hold them."""
     center, inverse = rule.center, rule.inverse_scale
@@ -215,7 +212,7 @@ def read_values(cells, rule, p, n, x):
             x[c] = (np.float64(value[c]) - center) * inverse
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def load(cells, rule, row, start, n, chunk):
     """Cells start..start+n of one row: the partner's row, the standardised value, observed or not."""
     idx, x, seen = chunk.idx, chunk.x, chunk.seen
@@ -245,7 +242,7 @@ def load(cells, rule, row, start, n, chunk):
             x[c] = rule.fill if hole else (value - center) * inverse
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def pack(mean, var, on):
     """Means and variances of the columns `on`, each padded to a multiple of LANES, side by side."""
     K = len(on)
@@ -258,7 +255,7 @@ def pack(mean, var, on):
     return out
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def pack_block(own_mean, own_var, own_bias, own_bias_var, b, mean, var, on, bias, bias_var, offset, places):
     """Column b of the rows' biases, and what `Partners` holds; writes into Table.places where the latter are."""
     for i in range(len(own_mean)):
@@ -272,7 +269,7 @@ def pack_block(own_mean, own_var, own_bias, own_bias_var, b, mean, var, on, bias
     return pairs, moved
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def unpack(pairs, on, mean, var):
     """Write the columns `on` back."""
     Kp = pairs.shape[1] // 2

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from gcmf.engines.compiled import compiled
 
 #: Halves of the grids of angles tried in each plane: the second covers one step of the first, the third one of the
 #: second.
@@ -14,10 +15,9 @@ _MAX_ROUNDS = 30
 #: Nats below which a plane stays as it is.
 _LEAST_GAIN = 1e-6
 _MAX_STEPS = 3
-_JIT = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
-@njit(**_JIT)
+@compiled()
 def _height(M, weight, k, j, angle):
     """Σ_e d_e/2 log of the two diagonals of the plane (k, j) turned by an angle φ.
 
@@ -32,7 +32,7 @@ def _height(M, weight, k, j, angle):
     return total
 
 
-@njit(**_JIT)
+@compiled()
 def _best_turn(M, weight, k, j):
     """Best angle in the plane (k, j), and what it gains."""
     still = lowest = _height(M, weight, k, j, 0.0)
@@ -48,7 +48,7 @@ def _best_turn(M, weight, k, j):
     return best, still - lowest
 
 
-@njit(**_JIT)
+@compiled()
 def _turn(A, k, j, angle):
     """A ← A G, with G the rotation of the plane (k, j)."""
     c, s = math.cos(angle), math.sin(angle)
@@ -57,7 +57,7 @@ def _turn(A, k, j, angle):
         A[i, k], A[i, j] = c * a + s * b, c * b - s * a
 
 
-@njit(**_JIT)
+@compiled()
 def _best_shear(M, weight, side, k, j):
     """Best s for u_j + s u_k on one side and u_k − s u_j on the other, and what it gains.
 
@@ -84,14 +84,14 @@ def _best_shear(M, weight, side, k, j):
     return s, still - lowest
 
 
-@njit(**_JIT)
+@compiled()
 def _shear(A, k, j, s):
     """Column j of A takes s times column k."""
     for i in range(len(A)):
         A[i, j] += s * A[i, k]
 
 
-@njit(**_JIT)
+@compiled()
 def sparsest(M, weight, same, side, sheared):
     """Return the T_e = T or T⁻ᵀ, by the side of each set, that minimise Σ_ek weight_ek log (T_eᵀ M_e T_e)_kk.
 

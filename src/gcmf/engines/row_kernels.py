@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, JAAKKOLA, lower_bound, quadratic
 from gcmf.engines.chunk_kernels import CHUNK, JIT, LISTED, WHOLE, WHOLE_ZEROS, load, n_cells, read_values
+from gcmf.engines.compiled import compiled
 from gcmf.engines.simd import LANES, add_products, add_sums, decay, fetch_row, move_row, predictor, scale_row
 
 #: As JIT, but called: one copy of the code is enough.
@@ -29,7 +29,7 @@ TARGET, FIRST, SPREAD, SCALARS = range(4)
 WEIGHT, TARGETS, SQUARES, BOUND, SEEN, BIAS_SPREAD = range(6)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _set_own(own, row, chunk):
     Kp = chunk.own.shape[1]
     for k in range(Kp):
@@ -39,7 +39,7 @@ def _set_own(own, row, chunk):
         chunk.own[2, k] = u_var
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _predict(own, partners, row, b, n, chunk):
     """Mean m and variance v of θ for n loaded cells; `own` holds the row."""
     mine, mine_var = own.bias[row, b], own.bias_var[row, b]
@@ -50,7 +50,7 @@ def _predict(own, partners, row, b, n, chunk):
         chunk.v[c] = v + mine_var + partners.bias_var[j]
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _sum_unit(cells, rule, partners, start, n, chunk, scalars, sign):
     """Load n listed Gaussian cells, each of weight one, and add sign times their scalars; all in one loop."""
     real = chunk.x.dtype.type
@@ -72,7 +72,7 @@ def _sum_unit(cells, rule, partners, start, n, chunk, scalars, sign):
     scalars[BIAS_SPREAD] += sign * spread
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _zeros_pairs(rule, partners, n, chunk, scalars):
     """Weights and targets that correct n listed cells of a row of zeros: a hole takes its zero away, others move it."""
     for c in range(n):
@@ -84,7 +84,7 @@ def _zeros_pairs(rule, partners, n, chunk, scalars):
         scalars[SEEN] += seen - 1.0
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _filled_pairs(partners, n, chunk, scalars):
     """Weights and targets of n Gaussian cells that may be holes."""
     for c in range(n):
@@ -94,7 +94,7 @@ def _filled_pairs(partners, n, chunk, scalars):
         scalars[SEEN] += chunk.seen[c]
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def jaakkola_pairs(rule, n, chunk):
     """Weights w = tanh(ξ/2)/(2ξ) and targets wz = x − 1/2 of n 0/1 cells, and the sum of their bounds.
 
@@ -131,7 +131,7 @@ def jaakkola_pairs(rule, n, chunk):
     return smooth - math.log(product) - rule.zero_weight * math.log(product_zeros)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _other_pairs(rule, n, chunk):
     """The same for the other kinds of cells, one by one and in float64."""
     bound = 0.0
@@ -146,7 +146,7 @@ def _other_pairs(rule, n, chunk):
     return bound
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _sum_chunk(n, unit, partners, chunk):
     """Add n cells to Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j; `unit` says that every w is one."""
     Kp, idx = chunk.sums.shape[1], chunk.idx
@@ -161,7 +161,7 @@ def _sum_chunk(n, unit, partners, chunk):
     add_sums(chunk.sums, Kp, chunk.target, chunk.weight, partners.pairs, idx, n)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _flush(sign, chunk, out):
     """Move the sums of the chunks to float64."""
     Kp = chunk.sums.shape[1]
@@ -169,7 +169,7 @@ def _flush(sign, chunk, out):
         move_row(out, k, chunk.sums, sign, k // LANES * LANES if k < Kp else 0, Kp)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars):
     """Load n cells of any kind and add their scalars."""
     load(cells, rule, row, start, n, chunk)
@@ -200,7 +200,7 @@ def _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars):
     scalars[BIAS_SPREAD] += spread
 
 
-@njit(**CALLED)
+@compiled(**CALLED)
 def add_cells(cells, rule, own, partners, row, b, span, sign, chunk, out):
     """Add sign times the listed cells span[0]..span[1] of one row to out (Kp + 4, Kp)."""
     Kp, pending, (first, last) = chunk.sums.shape[1], 0, span
@@ -229,7 +229,7 @@ def add_cells(cells, rule, own, partners, row, b, span, sign, chunk, out):
         _flush(sign, chunk, out)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def sum_row(cells, rule, own, partners, whole, row, b, chunk, out):
     """Sum up the cells of one row in block b into out (Kp + 4, Kp); see TARGET and SCALARS for the places."""
     Kp, known = out.shape[1], cells.layout >= WHOLE_ZEROS and cells.covered[row]
@@ -250,7 +250,7 @@ def sum_row(cells, rule, own, partners, whole, row, b, chunk, out):
     add_cells(cells, rule, own, partners, row, b, (0, n_cells(cells, row)), sign, chunk, out)
 
 
-@njit(**CALLED)
+@compiled(**CALLED)
 def measure_row(cells, rule, own, partners, row, b, chunk):
     """Cell by cell: the bound of one row's cells (Gaussian: Σ (x − m)² + v) at its present parameters."""
     _set_own(own, row, chunk)

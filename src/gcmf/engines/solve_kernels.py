@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from gcmf.engines.cell_kernels import GAUSSIAN, QUADRATURE
 from gcmf.engines.chunk_kernels import JIT, MAKER, ONE_BY_ONE, SUMMED, Own, Table, block_at, new_chunk
+from gcmf.engines.compiled import compiled
 from gcmf.engines.row_kernels import (
     BIAS_SPREAD,
     BOUND,
@@ -30,8 +30,11 @@ from gcmf.engines.row_kernels import (
 )
 from gcmf.engines.simd import LANES, add_row, dot_row, subtract_four, subtract_one, take
 
+#: A pivot is at least this share of its diagonal: what float64 can tell from zero.
+PIVOT = 4e-16
 
-@njit(**JIT)
+
+@compiled(**JIT)
 def _form(sums, n_u, pairs, bias, bias_var):
     """Σ w [(z − m)² + v] less Σ w (t² + b̃_j): the quadratic form of a row's cells at its parameters."""
     Kp = sums.shape[1]
@@ -46,7 +49,7 @@ def _form(sums, n_u, pairs, bias, bias_var):
     return square - 2.0 * (linear + bias * s[TARGETS]) + (bias * bias + bias_var) * s[WEIGHT]
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _times(sums, pairs, bias, out):
     """Σ w ū_j (ū_iᵀ ū_j + b_i): what a row's own parameters make of its sums, into out (1, Kp)."""
     Kp = sums.shape[1]
@@ -58,7 +61,7 @@ def _times(sums, pairs, bias, out):
         add_row(out, 0, sums, k, np.float64(pairs[k]), block + LANES, Kp)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _fill(sums, scale, alpha, n_u, layers, A, at):
     """The augmented system [A | h] of a row's factors and biases; −1 on the diagonal marks an absent bias."""
     B, Kp = sums.shape[0], sums.shape[2]
@@ -79,21 +82,24 @@ def _fill(sums, scale, alpha, n_u, layers, A, at):
         A[k, k] += alpha[k]
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _solve(A, n, at):
     """Solve into column `at` by elimination, A = Uᵀ D⁻¹ U; A is symmetric positive definite, its upper part is used.
 
     Four rows are finished at a time and then taken off all that follow: what lies below the diagonal is left undefined.
-    The last row of A holds the inverses of the pivots, the one before it the solution while it is found.
+    The last row of A holds the inverses of the pivots (before them, the diagonal), the one before it the solution while
+    it is found.
     """
     width, inverse, y = A.shape[1], A[n + 1], A[n]
+    for k in range(n):
+        inverse[k] = A[k, k]
     for first in range(0, n, 4):
         last = min(first + 4, n)
         for k in range(first, last):
             for row in range(first, k):
                 subtract_one(A, k, row, inverse, k // LANES * LANES, width)
-            # A rounding error may eat a pivot of a nearly collinear pair: a tiny pivot keeps the solve finite.
-            inverse[k] = 1.0 / max(A[k, k], 1e-300)
+            # Of a nearly collinear pair only rounding errors are left, of this size: no pivot is smaller.
+            inverse[k] = 1.0 / max(A[k, k], PIVOT * inverse[k])
         for i in range(last, n):
             subtract_four(A, i, first, inverse, i // LANES * LANES, width)
     y[:] = 0.0
@@ -104,7 +110,7 @@ def _solve(A, n, at):
         A[k, at] = y[k]
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _newton(A, n_u, B, damping, pairs, bias, at):
     """The paper's step, into column `at`: u − λ ũ g for all columns at once, then the biases given the new u."""
     for k in range(n_u):
@@ -120,7 +126,7 @@ def _newton(A, n_u, B, damping, pairs, bias, at):
         A[i, at] /= A[i, i]
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _write(A, n_u, B, damping, point, pairs, bias, bias_var):
     """Variances 1/diag(A), means from the system."""
     Kp, at = len(pairs) // 2, A.shape[1] - 1
@@ -141,7 +147,7 @@ def _write(A, n_u, B, damping, point, pairs, bias, bias_var):
         bias[b] = A[n_u + b, at]
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _bound(sums, kind, n_u, pairs, bias, bias_var, before, precise):
     """The bound of a row's cells in one block after the step, and whether it can be trusted.
 
@@ -156,13 +162,13 @@ def _bound(sums, kind, n_u, pairs, bias, bias_var, before, precise):
     return total, total >= precise * s[SQUARES]
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _precise(own):
     """Residuals below this share of the squares are not left to the sums."""
-    return 2e-2 if own.pairs.itemsize == 4 else 1e-9
+    return 2e-2 if own.pairs.itemsize == 4 else 1e-6
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _sum_moments(lo, hi, own, product, sums, bias_sums):
     """Σ (ū² + ũ) and Σ log ũ of each column over rows lo..hi, and Σ b̄, Σ (b̄² + b̃) and Σ log b̃ of each block.
 
@@ -188,12 +194,12 @@ def _sum_moments(lo, hi, own, product, sums, bias_sums):
                 bias_sums[2, b] += math.log(var)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _is_piece(pieces, piece, row, b):
     return piece < len(pieces) and pieces[piece, 0] == row and pieces[piece, 1] == b
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measured, pieces, parts, totals, scratch):
     """Update rows lo..hi and bound what they complete."""
     B, Kp, n_u, dtype = len(scale), own.pairs.shape[1] // 2, len(alpha), own.pairs.dtype
@@ -231,7 +237,7 @@ def _sweep_range(lo, hi, table, scale, layers, alpha, own, damping, point, measu
                 totals[row, b] = total
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def sweep_rows(
     edges, turn, places, codes, numbers, own_pairs, own_bias, own_bias_var, scale, layers, alpha, damping, point,
     measured, pieces, parts, totals, sums, bias_sums,
@@ -255,7 +261,7 @@ def sweep_rows(
         r = take(turn)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _sum_piece(table, own, piece, chunk, out):
     """The cells of one piece of a row into out (Kp + 4, Kp)."""
     row, b, first, last = piece
@@ -263,7 +269,7 @@ def _sum_piece(table, own, piece, chunk, out):
     add_cells(cells, rule, own, partners, row, b, (first, last), 1.0, chunk, out)
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def sum_pieces(edges, turn, places, codes, numbers, own_pairs, own_bias, own_bias_var, pieces, parts):
     """Sum up the pieces of rows that are too long for one thread, each into its place of parts (P, Kp + 4, Kp).
 
@@ -279,7 +285,7 @@ def sum_pieces(edges, turn, places, codes, numbers, own_pairs, own_bias, own_bia
         r = take(turn)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _measure_range(lo, hi, table, own, wanted, rows, totals, scratch):
     """The bound of the cells of rows lo..hi, into totals."""
     Kp, dtype = own.pairs.shape[1] // 2, own.pairs.dtype
@@ -302,7 +308,7 @@ def _measure_range(lo, hi, table, own, wanted, rows, totals, scratch):
             totals[row, b] = total
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def measure_rows(edges, turn, places, codes, numbers, own_pairs, own_bias, own_bias_var, wanted, rows, totals):
     """The bound of the cells of rows in the wanted blocks, at the present parameters, into totals (d, B).
 
@@ -317,7 +323,7 @@ def measure_rows(edges, turn, places, codes, numbers, own_pairs, own_bias, own_b
         r = take(turn)
 
 
-@njit(**JIT)
+@compiled(**JIT)
 def _weigh_range(lo, hi, table, scale, own, wanted, worth, scratch):
     """What each factor is worth to the cells of rows lo..hi, added to worth (2, B, Kp)."""
     Kp, dtype = own.pairs.shape[1] // 2, own.pairs.dtype
@@ -339,7 +345,7 @@ def _weigh_range(lo, hi, table, scale, own, wanted, worth, scratch):
                 worth[1, b, k] += scale[b] * own_square
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def weigh_rows(edges, turn, places, codes, numbers, own_pairs, own_bias, own_bias_var, scale, wanted, worth):
     """What each factor is worth to the cells of the wanted blocks: gain and energy into worth (R, 2, B, Kp), by range.
 
@@ -354,7 +360,7 @@ def weigh_rows(edges, turn, places, codes, numbers, own_pairs, own_bias, own_bia
         r = take(turn)
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def base_rows(places, codes, numbers, own_pairs, own_bias, own_bias_var, wanted, out):
     """The sums of one row that each wanted block holds, into out (B, Kp + 4, Kp)."""
     table, own = Table(places, codes, numbers), Own(own_pairs, own_bias, own_bias_var)
@@ -366,7 +372,7 @@ def base_rows(places, codes, numbers, own_pairs, own_bias, own_bias_var, wanted,
             sum_row(cells, rule, own, partners, whole, 0, b, chunk, out[b])
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def moment_rows(edges, turn, own_pairs, own_bias, own_bias_var, sums, bias_sums):
     """The sums of `sweep_rows` alone, for rows that were changed since."""
     own, product = Own(own_pairs, own_bias, own_bias_var), np.zeros(own_pairs.shape[1] // 2)
@@ -376,7 +382,7 @@ def moment_rows(edges, turn, own_pairs, own_bias, own_bias_var, sums, bias_sums)
         r = take(turn)
 
 
-@njit(**MAKER)
+@compiled(**MAKER)
 def next_range(turn):
     """The next range, for work that is not compiled."""
     return take(turn)
