@@ -13,7 +13,7 @@ ROOT = Path(gcmf.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 #: Each layer may import its own and those below; `fit` is a layer of its own.
 LAYERS = (
-    {"options", "errors"},
+    {"options", "errors", "interrupts"},
     {"data"},
     {"engines"},
     {"model", "likelihoods"},

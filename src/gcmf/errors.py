@@ -36,6 +36,10 @@ class OptionError(GcmfError, ValueError):
     """An option has a value that it cannot have."""
 
 
+class NumericalError(GcmfError, ArithmeticError):
+    """Numbers overflowed before there was anything to return."""
+
+
 class UnknownIdError(GcmfError, KeyError):
     """An id or a name was asked for that nothing has heard of."""
 

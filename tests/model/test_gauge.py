@@ -78,3 +78,27 @@ def test_principal_axes_keep_predictions_and_are_diagonal():
         np.testing.assert_allclose(M - np.diag(np.diag(M)), 0, atol=1e-8)
     S = turned.moments.square
     np.testing.assert_allclose(S[0] / S[1], 9 / 5, rtol=1e-8)
+
+
+@pytest.mark.parametrize("make", [table, views], ids=["one table", "views"])
+def test_rescaling_leaves_alone_factors_whose_precision_is_held(make):
+    """Factors on trial keep α for some sweeps: their scale must not run away from it, nor α jump."""
+    spec, _problem, before = make()
+    after = gauge.rescale(spec, before.copy(), held=1)
+    for e in range(len(spec.sizes)):
+        np.testing.assert_array_equal(after.state.mean[e][:, -1], before.state.mean[e][:, -1])
+        np.testing.assert_array_equal(after.state.var[e][:, -1], before.state.var[e][:, -1])
+    np.testing.assert_array_equal(after.alpha.rate[:, -1], before.alpha.rate[:, -1])
+    assert not np.array_equal(after.state.mean[0][:, 0], before.state.mean[0][:, 0]), "the others are rescaled"
+
+
+@pytest.mark.parametrize("make", [table, views], ids=["one table", "views"])
+def test_rescaling_never_lowers_the_bound_of_a_factor_that_is_nearly_gone(make):
+    """There b₀ is not small beside S/2, and the scale that is best under a vague prior is not the best."""
+    spec, problem, before = make()
+    for e in range(1, len(spec.sizes)):
+        before.state.mean[e][:, 0] *= 1e-7
+        before.state.var[e][:, 0] *= 1e-14
+    before = update_alpha(spec, before._replace(known=None))
+    after = gauge.rescale(spec, before.copy())
+    assert bound_of(spec, problem, after) >= bound_of(spec, problem, before) - 1e-9

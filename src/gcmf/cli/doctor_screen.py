@@ -14,7 +14,7 @@ from rich.text import Text
 
 import gcmf
 from gcmf.cli.screen import console, plain_table
-from gcmf.engines.select import available_threads
+from gcmf.engines.threads import available_threads
 from gcmf.errors import ConvergenceWarning
 
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors", "narwhals", "duckdb", "pyarrow",

@@ -1,12 +1,13 @@
-"""The line between the driver and the machines: what an engine is given, and the three things it does."""
+"""The line between the driver and the machines: what an engine is given, and what it does."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from gcmf.data.cells import Side
@@ -37,6 +38,9 @@ class CellMath(Protocol):
 
     def lower_bound(self, x: Floats, m: Floats, v: Floats, weight: float) -> Floats:
         """Bounded expected log-likelihood of each cell (Gaussian: expected squared residual)."""
+
+    def mean(self, m: Floats, v: Floats) -> Floats:
+        """E x of a cell."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,28 @@ class State:
 
     def copy(self) -> State:
         """Independent arrays with the same values."""
-        return State(*([a.copy() for a in group] for group in (self.mean, self.var, self.bias_mean, self.bias_var)))
+        return State(*([a.copy() for a in group] for group in self._groups()))
+
+    def copy_to(self, spare: State | None) -> State:
+        """The same in the arrays of `spare` where they have the right form."""
+        if spare is None or _forms(self) != _forms(spare):
+            return self.copy()
+        for group, others in zip(self._groups(), spare._groups(), strict=True):
+            for a, other in zip(group, others, strict=True):
+                np.copyto(other, a)
+        return spare
+
+    def convert(self, dtype: np.dtype[Any]) -> None:
+        """Hold the arrays in this precision from now on."""
+        for group in self._groups():
+            group[:] = [a.astype(dtype, copy=False) for a in group]
+
+    def _groups(self) -> tuple[list[Array], ...]:
+        return self.mean, self.var, self.bias_mean, self.bias_var
+
+
+def _forms(state: State) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+    return [(a.shape, a.dtype) for group in state._groups() for a in group]
 
 
 class Hyper(NamedTuple):
@@ -136,7 +161,7 @@ class Swept(NamedTuple):
 
 
 class Engine(Protocol):
-    """Place parameters, sweep one entity set, fetch parameters. How is the engine's business, what is not."""
+    """Takes parameters, sweeps one entity set, measures cells, weighs factors. How is its business; what is not."""
 
     def place(self, state: State) -> None:
         """Take over these parameters."""

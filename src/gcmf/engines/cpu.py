@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, Swept
+from gcmf.engines.cell_kernels import GAUSSIAN
 from gcmf.engines.chunk_kernels import Own, Table, pack, pack_block, unpack
 from gcmf.engines.layout import Layout, address
 from gcmf.engines.solve_kernels import base_rows, measure_rows, moment_rows, sum_pieces, sweep_rows, weigh_rows
@@ -17,32 +18,45 @@ from gcmf.engines.solve_kernels import base_rows, measure_rows, moment_rows, sum
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gcmf.engines.base import Array, Floats, Hyper, Problem, State
+    from gcmf.engines.base import Array, Block, Floats, Hyper, Problem, State
 
 #: Cost of solving for a row, in cells.
 ROW_COST = 64
 #: Cells per row range: below this a range is done before another thread would have started.
 RANGE_COST = 20_000
+#: Cells that tell θ this precisely (w θ²; of Gaussian cells ⟨τ⟩, in units of their variance) are left to float64. The
+#: rounding of θ to float32 moves the bound of such a cell by √(w θ²) 1e-7 or more; and in a system that is as precise
+#: superfluous factors can no longer be told apart, so that steps overflow.
+PRECISE = 100.0
 _ALL_ROWS = np.empty(0, bool)
 
 
 class CpuEngine:
-    """Numba kernels over row ranges, in float32 or float64.
+    """Numba kernels over row ranges, in float32 as long as that is precise enough, or in float64.
 
     Every thread runs the same kernel, which takes one range of rows after the other until none is left.
     """
 
     def __init__(self, problem: Problem, *, dtype: str, n_threads: int) -> None:
         self._problem = problem
-        self._layouts = Layout.of(problem, np.dtype(dtype))
-        self._edges = [_row_ranges(layout.cost) for layout in self._layouts]
+        blocks = [block for blocks in problem.blocks for block in blocks]
+        self._gaussian = np.zeros(problem.n_relations, bool)
+        self._gaussian[[block.relation for block in blocks if block.likelihood.code == GAUSSIAN]] = True
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
         self._n_helpers = n_threads - 1
         self._pool = ThreadPoolExecutor(self._n_helpers) if self._n_helpers else None
+        self._work_in("float64" if any(map(_large, blocks)) else dtype)
+
+    def _work_in(self, dtype: str) -> None:
+        """Choose the working precision, and lay out the cells for it."""
+        self._dtype = np.dtype(dtype)
+        self._layouts = Layout.of(self._problem, self._dtype)
+        self._edges = [_row_ranges(layout.cost) for layout in self._layouts]
 
     def place(self, state: State) -> None:
         """Take over these parameters."""
+        state.convert(self._dtype)
         self._state = state
 
     def fetch(self) -> State:
@@ -51,6 +65,9 @@ class CpuEngine:
 
     def sweep(self, e: int, hyper: Hyper) -> Swept:
         """Update every row of entity set e."""
+        if self._dtype == np.float32 and (hyper.weight[self._gaussian] > PRECISE).any():
+            self._work_in("float64")
+            self.place(self._state)
         on, edges = np.flatnonzero(hyper.on[e]), self._edges[e]
         layout, job, measured = self._layouts[e], self._pack(e, on, hyper), self._completes[e]
         alpha, damping = hyper.alpha[e, on], hyper.damping or 0.0
@@ -101,9 +118,10 @@ class CpuEngine:
     def _run(self, edges: Array, kernel: Callable[..., None], *args: object) -> None:
         """Call kernel(edges, turn, *args) in every thread; range r goes from edges[r] to edges[r + 1]."""
         turn = np.zeros(1, np.int64)
-        n_helpers = min(self._n_helpers, len(edges) - 2)
-        helpers = [self._pool.submit(kernel, edges, turn, *args) for _ in range(n_helpers)] if self._pool else []
+        n_helpers, helpers = min(self._n_helpers, len(edges) - 2), list[Future[None]]()
         try:
+            while self._pool and len(helpers) < n_helpers:
+                helpers.append(self._pool.submit(kernel, edges, turn, *args))
             kernel(edges, turn, *args)
         finally:
             # Also when interrupted: helpers read arrays by their addresses. One that has not begun would find nothing.
@@ -231,6 +249,14 @@ class _Guard:
                 value += 0.5 * np.log(u_var).sum(axis=1)
                 value += 0.5 * np.where(self._has_bias, np.log(bias_var), 0.0).sum(axis=1)
         return np.asarray(value)
+
+
+def _large(block: Block) -> bool:
+    """Whether a typical cell is a large count, whose predictor is as large and known to the last digits."""
+    theta = np.array([block.offset])
+    x = block.likelihood.mean(theta, np.zeros(1))
+    weight, _ = block.likelihood.quadratic(x, theta, np.zeros(1), 1.0)
+    return bool(weight[0] * block.offset**2 > PRECISE)
 
 
 def _halfway(new: Array, old: Array) -> Array:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: A row counts as whole where it has at most this many holes per observed cell: below it holes are less work.
 MAX_HOLES = 0.6
+#: How many standard deviations from the mean an unlisted zero may be for whole rows of them to be summed beforehand.
+FAR = 2.0
 #: Cells below which a matrix product is more trouble than a loop.
 MIN_MATRIX = 20_000
 #: Cells of a matrix product that take the time of one cell of a loop.
@@ -172,8 +174,10 @@ def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None) -> Held:
     if listed.layout == LISTED:
         return Held(listed, rule, listed, rule, lengths)
     counts, members = block.cells.counts(), len(listed.members)
-    # Where most cells of a row are holes, they would be more work than its cells, and less precise.
-    if rule.kind == GAUSSIAN and (members <= (1.0 + MAX_HOLES) * counts[listed.covered]).all():
+    # Where most cells of a row are holes, they would be more work than its cells; and where zeros are far from what
+    # is listed, the sums of a whole row of zeros would cancel.
+    near = rule.kind == GAUSSIAN and abs(rule.fill) <= FAR
+    if near and (members <= (1.0 + MAX_HOLES) * counts[listed.covered]).all():
         return Held(listed._replace(layout=WHOLE_ZEROS), rule, listed, rule, lengths)
     return Held(listed, rule, listed, rule, members * listed.covered)
 

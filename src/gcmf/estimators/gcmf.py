@@ -147,8 +147,8 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         with watch(self, data, options) as callbacks:
             result = fit(data, options, rng, callbacks)
         self._settle(summarize(result.spec, result.posterior, data), result.trace, result.status)
-        if result.status in (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED):
-            warnings.warn(f"{type(self).__name__}: {result.status}.", ConvergenceWarning, stacklevel=3)
+        if result.trouble:
+            warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return self
 
     def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.errors import ConvergenceWarning, DataError
-from gcmf.fit import Status, fit
+from gcmf.fit import fit
 from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.foldin import Partners, fold_in
 from gcmf.model.structure import roles
@@ -77,8 +77,8 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         result = fit(data, chosen, _generator(self.random_state), ())
         fitted = summarize(result.spec, result.posterior, data)
         self._read(result, fitted, list(means.values()))
-        if result.status in (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED):
-            warnings.warn(f"{type(self).__name__}: {result.status}.", ConvergenceWarning, stacklevel=3)
+        if result.trouble:
+            warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return fitted
 
     def _read(self, result: Fit, fitted: Fitted, means: Sequence[Floats]) -> None:

@@ -97,16 +97,16 @@ def gamma_term(q: Gamma, shape: float, rate: float) -> Floats:
 
 
 def _point_cells(spec: Spec, posterior: Posterior, measured: Floats) -> float:
-    tau, prior = posterior.tau.mean, spec.priors
+    tau = posterior.tau.mean
     exact = 0.5 * spec.n_cells * np.log(tau / (2.0 * np.pi)) - 0.5 * tau * measured
-    exact += _log_gamma(tau, prior.tau_shape, prior.tau_rate)
+    exact += _log_gamma(tau, spec.tau_prior, spec.priors.tau_rate)
     return float(np.where(spec.gaussian, exact, measured).sum()) + spec.constant
 
 
 def _point_factors(spec: Spec, posterior: Posterior) -> float:
     alpha, d = posterior.alpha.mean, spec.n_entities[:, None]
     each = 0.5 * d * np.log(alpha / (2.0 * np.pi)) - 0.5 * alpha * posterior.moments.square
-    prior = _log_gamma(alpha, spec.priors.alpha_shape, spec.priors.alpha_rate)
+    prior = _log_gamma(alpha, spec.alpha_prior, spec.priors.alpha_rate)
     prior = np.where(spec.unit_variance[:, None], 0.0, prior)
     return float(each.sum() + (prior[0].sum() if spec.common else prior.sum()))
 
@@ -119,5 +119,5 @@ def _point_biases(spec: Spec, posterior: Posterior) -> float:
     return float(each[spec.has_bias].sum())
 
 
-def _log_gamma(x: Floats, shape: float, rate: float) -> Floats:
+def _log_gamma(x: Floats, shape: Floats, rate: float) -> Floats:
     return np.asarray(shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(x) - rate * x)

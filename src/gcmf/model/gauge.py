@@ -29,11 +29,12 @@ def single_table(spec: Spec) -> bool:
     return len(spec.ends) == 1 and spec.common and spec.priors.vague and not spec.point
 
 
-def rescale(spec: Spec, posterior: Posterior) -> Posterior:
+def rescale(spec: Spec, posterior: Posterior, *, held: int = 0) -> Posterior:
     """Set the best scale of each factor, U_A ← s U_A and U_B ← U_B/s, exactly; the cells do not notice.
 
     One table with common α: S_A s²/(S_B/s²) = d_A/d_B. Group factor analysis (A has α = 1, B are the views,
-    whose α follow): s² = d_A/S_A. Elsewhere the bound is flat in s, or s is not free, and nothing happens.
+    whose α follow): s² = d_A/S_A. Elsewhere the bound is flat in s, or s is not free, and nothing happens. Nor does
+    it to the last `held` factors, whose α stays.
     """
     sums, d = posterior.moments, spec.n_entities
     S = sums.square
@@ -45,12 +46,30 @@ def rescale(spec: Spec, posterior: Posterior) -> Posterior:
         square = d[a] / S[a]
     else:
         return posterior
+    square[len(square) - held :] = 1.0
     factors = np.stack([square if e == a else 1.0 / square for e in range(len(d))])
+    # These are the best scales under a vague prior, which b₀ is not for a factor that is nearly gone.
+    worse = _profile(spec, posterior.on, S * factors, factors) < _profile(spec, posterior.on, S, np.ones_like(S))
+    factors[:, worse] = 1.0
     for e, factor in enumerate(factors):
         posterior.state.mean[e] *= np.sqrt(factor)
         posterior.state.var[e] *= factor
     known = sums._replace(square=S * factors, log_var=sums.log_var + d[:, None] * np.log(factors))
-    return update_alpha(spec, posterior._replace(known=known))
+    return update_alpha(spec, posterior._replace(known=known), held=held)
+
+
+def _profile(spec: Spec, on: NDArray[np.bool_], S: Floats, factors: Floats) -> Floats:
+    """What the bound has of each factor once α has followed: Σ_e { d/2 log s² − (a₀ + d/2) log(b₀ + S/2) }, (K,).
+
+    The sum is over the sets that hold the factor. Where α = 1, the last term is −S/2; with a common α, d and S are
+    summed first.
+    """
+    d, prior = spec.n_entities[:, None] * on, spec.priors
+    entropy = (0.5 * d * np.log(factors)).sum(axis=0)
+    if spec.common:
+        S, d = S.sum(axis=0, keepdims=True), d.sum(axis=0, keepdims=True)
+    followed = np.where(d > 0, -(prior.alpha_shape + d / 2.0) * np.log(prior.alpha_rate + S / 2.0), 0.0)
+    return np.asarray(entropy + np.where(spec.unit_variance[: len(S), None], -S / 2.0, followed).sum(axis=0))
 
 
 def _one_row_set(spec: Spec) -> bool:

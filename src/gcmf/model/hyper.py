@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.model.posterior import BiasPrior, Gamma
-from gcmf.model.spec import MIN_SHAPE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +16,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+#: Noise never falls below this share of a relation's variance: what is reproduced to 1e-5 of its spread has no noise
+#: left to learn, and the rounding errors of float64, which grow with the precision, would lower the bound.
+MIN_NOISE = 1e-10
 #: σ² of a bias layer never falls below this: at zero the layer could not come back (the data have unit scale).
 MIN_BIAS_SCALE = 1e-6
 
@@ -27,11 +29,11 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held
     `pooled` holds α equal for all factors of a set, the best such value: no factor is singled out yet. The last
     `held` factors keep the α they have.
     """
-    on, S, d = posterior.on, posterior.moments.square, spec.n_entities[:, None]
+    on, S, d, prior = posterior.on, posterior.moments.square, spec.n_entities[:, None], spec.alpha_prior
     if spec.common:
-        S, d = S.sum(axis=0), (d * on).sum(axis=0)
+        S, d, prior = S.sum(axis=0), (d * on).sum(axis=0), prior[0]
     # The mode of a Gamma is (shape − 1)/rate: a MAP fit holds that shape, so that its "mean" is the mode.
-    shape = np.maximum(spec.priors.alpha_shape + d / 2.0 - spec.point, MIN_SHAPE)
+    shape = prior + d / 2.0 - spec.point
     rate = spec.priors.alpha_rate + S / 2.0
     if pooled:
         # Capped at the precision of the start (unit variance over all factors): with many factors to share the
@@ -47,10 +49,7 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held
 
 def update_tau(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
     """p = p₀ + n_m/2, q = q₀ + ½ Σ [(x − m)² + v]."""
-    # A relation that is reproduced to the last digit has no noise left to learn: keep its precision within what
-    # the working precision of the predictors can tell.
-    floor = max((100.0 * np.finfo(posterior.state.mean[0].dtype).eps) ** 2, 1e-20)
-    rate = np.maximum(spec.priors.tau_rate + measured / 2.0, floor * spec.n_cells)
+    rate = np.maximum(spec.priors.tau_rate + measured / 2.0, MIN_NOISE / 2.0 * spec.n_cells)
     return posterior._replace(tau=Gamma(spec.tau_shape, np.where(spec.gaussian, rate, 1.0)))
 
 

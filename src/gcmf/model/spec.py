@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gcmf.data.schema import Schema
     from gcmf.options import FitOptions, Priors
 
-#: The shape of a Gamma is at least this: one less than what a MAP fit counts may be below zero.
+#: The shape that a MAP fit counts for a precision is at least this: below zero its density has no mode.
 MIN_SHAPE = 1e-3
 
 
@@ -49,6 +49,8 @@ class Spec:
     """d_e: entities with at least one cell, (E,)."""
     n_cells: NDArray[np.float64]
     """n_m: cells per relation, (M,)."""
+    n_weighed: NDArray[np.float64]
+    """How many cells those stand for, (M,): a zero may count several times."""
     in_layer: tuple[NDArray[np.bool_], ...]
     """Per bias layer (2 × relation + side): which entities have a cell in its relation."""
     biased: tuple[bool, ...]
@@ -104,10 +106,24 @@ class Spec:
         return np.asarray(self.has_bias.reshape(-1, 2).all(axis=1, keepdims=True))
 
     @cached_property
+    def alpha_prior(self) -> NDArray[np.float64]:
+        """a₀ of each entity set, (E, 1); of a MAP fit at least so much that α has a mode in the smallest sets."""
+        counts = np.full_like(self.n_entities, self.n_entities.min()) if self.common else self.n_entities
+        return self._with_mode(self.priors.alpha_shape, counts)[:, None]
+
+    @cached_property
+    def tau_prior(self) -> NDArray[np.float64]:
+        """p₀ of each relation, (M,), of a MAP fit at least so much that τ has a mode."""
+        return self._with_mode(self.priors.tau_shape, self.n_cells)
+
+    def _with_mode(self, shape: float, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Prior shape of precisions that so many numbers tell of: a mode needs shape + counts/2 > 1."""
+        return np.maximum(shape, 1.0 + MIN_SHAPE - counts / 2.0) if self.point else np.full_like(counts, shape)
+
+    @cached_property
     def tau_shape(self) -> NDArray[np.float64]:
         """p = p₀ + n_m/2 where there is noise to learn, (M,); of a MAP fit one less, so that its "mean" is the mode."""
-        shape = self.priors.tau_shape + self.n_cells / 2.0 - self.point
-        return np.where(self.gaussian, np.maximum(shape, MIN_SHAPE), 1.0)
+        return np.where(self.gaussian, self.tau_prior + self.n_cells / 2.0 - self.point, 1.0)
 
     @cached_property
     def off_level(self) -> NDArray[np.float64]:
@@ -119,6 +135,16 @@ class Spec:
             half = np.full_like(half, half.sum())
         level = gammaln(half) + half - half * np.log(half) + a0 * np.log(b0) - gammaln(a0)
         return np.where(self.unit_variance, 0.0, level)
+
+    @cached_property
+    def creep(self) -> NDArray[np.float64]:
+        """How many times shorter than the data allow the steps are that the bound of each relation takes, (M,).
+
+        A quadratic bound must hold everywhere, so its curvature w may be far above f″ where the cells are: at θ of the
+        relation's mean, this is w/f″, with f′ = w m − wz. 1 for Gaussian cells and exact expectations.
+        """
+        pairs = zip(self.likelihoods, self.offset.tolist(), strict=True)
+        return np.array([_looseness(likelihood, offset) for likelihood, offset in pairs])
 
     @cached_property
     def price(self) -> NDArray[np.float64]:
@@ -155,6 +181,8 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         weight=np.array([lik.weight(s.largest) for lik, s in zip(likelihoods, stats, strict=True)]),
         n_entities=np.array([o.sum() for o in observed], dtype=float),
         n_cells=np.array([r.cells.n_cells for r in relations], dtype=float),
+        n_weighed=np.array([r.cells.n_cells * (1.0 + (lik.zero_weight - 1.0) * (1.0 - s.mean))
+                            for r, lik, s in zip(relations, likelihoods, stats, strict=True)]),
         in_layer=tuple(side.counts() > 0 for r in relations for side in (r.cells.rows, r.cells.cols)),
         offset=np.array([lik.intercept(s.mean) for lik, s in zip(likelihoods, stats, strict=True)]),
         constant=sum(s.constant for s in stats),
@@ -164,6 +192,16 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         priors=options.priors,
     )  # fmt: skip
     return spec, problem
+
+
+def _looseness(likelihood: Likelihood, theta: float) -> float:
+    """w/f″ of a typical cell, its slope f′ taken from the quadratic form on either side of θ."""
+    step = 1e-3 * max(abs(theta), 1.0)
+    m, v = np.array([theta - step, theta, theta + step]), np.zeros(3)
+    x = np.full(3, likelihood.mean(m, v)[1])
+    w, wz = likelihood.quadratic(x, m, v, likelihood.weight(float(x[0])))
+    slope = w * m - wz
+    return float(max(w[1] * 2.0 * step / max(slope[2] - slope[0], 1e-300), 1.0))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,107 @@
+"""Ctrl-C ends a fit at the end of a sweep, with its model; pressed twice, at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+from gcmf import GCMF, Status
+from gcmf.engines.cpu import CpuEngine
+from gcmf.engines.reference import ReferenceEngine
+from gcmf.interrupts import Interrupts
+
+X = np.random.default_rng(0).normal(size=(25, 2)) @ np.random.default_rng(1).normal(size=(2, 18))
+X += 0.5 * np.random.default_rng(2).normal(size=X.shape)
+ENGINES = {"cpu": CpuEngine, "reference": ReferenceEngine}
+
+
+def fit(**options):
+    chosen = {"n_factors": 4, "random_state": 0, "progress": False, "dtype": "float64", **options}
+    return GCMF(**chosen).fit({("a", "b"): X})
+
+
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.fixture
+def press_in_sweep(monkeypatch):
+    """Ctrl-C before the n-th call of an engine's sweep, so in the middle of an iteration if n is even."""
+
+    def arm(device, *calls):
+        original, seen = ENGINES[device].sweep, []
+
+        def sweep(self, e, hyper):
+            seen.append(e)
+            if len(seen) in calls:
+                press()
+            return original(self, e, hyper)
+
+        monkeypatch.setattr(ENGINES[device], "sweep", sweep)
+
+    yield arm
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("device", ENGINES)
+def test_the_sweep_is_finished_first(device, press_in_sweep, recwarn):
+    whole = fit(max_iter=6, device=device)
+    press_in_sweep(device, 12)
+    model = fit(device=device)
+    assert (model.status_, model.n_iter_) == (Status.INTERRUPTED, 6)
+    np.testing.assert_array_equal(model.elbo_trace_, whole.elbo_trace_)
+    assert [w.category.__name__ for w in recwarn] == ["ConvergenceWarning"], "that of max_iter"
+
+
+def test_in_the_first_sweep_too(press_in_sweep):
+    press_in_sweep("cpu", 1)
+    model = fit()
+    assert (model.status_, model.n_iter_) == (Status.INTERRUPTED, 1)
+    assert np.isfinite(model.elbo_)
+
+
+def test_restarts_end_too(press_in_sweep):
+    press_in_sweep("cpu", 5)
+    assert fit(n_init=5).n_iter_ == 3
+
+
+def test_twice_ends_at_once(press_in_sweep):
+    press_in_sweep("reference", 7, 8)
+    with pytest.raises(KeyboardInterrupt):
+        fit(device="reference")
+
+
+def test_a_trial_of_new_factors_is_given_up(press_in_sweep):
+    """Growth begins where the bound is flat: pressed there, the model is that of before, and has arrived."""
+    seen = []
+    whole = fit(callbacks=[seen.append])
+    press_in_sweep("cpu", 2 * len(seen) + 3)
+    model = fit()
+    assert model.status_ is Status.CONVERGED
+    assert model.n_iter_ == len(seen)
+    assert model.elbo_ <= whole.elbo_
+    assert model.n_factors_active_ == seen[-1].n_factors
+
+
+def test_the_handler_of_the_user_stays():
+    pressed = []
+    old = signal.signal(signal.SIGINT, lambda *args: pressed.append(args))
+    try:
+        with Interrupts() as interrupts:
+            press()
+        assert not interrupts.wanted
+        assert len(pressed) == 1
+    finally:
+        signal.signal(signal.SIGINT, old)
+
+
+def test_other_threads_cannot_and_do_not_catch_it():
+    done = []
+    thread = threading.Thread(target=lambda: done.append(fit(max_iter=200).status_))
+    thread.start()
+    thread.join()
+    assert done == [Status.CONVERGED]
