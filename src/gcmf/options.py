@@ -53,7 +53,9 @@ class Priors:
             return given
         known = [one.name for one in fields(cls)]
         if given is not None and not isinstance(given, Mapping):
-            msg = f"The 'priors' parameter must be Priors(...), a mapping of {', '.join(known)}, or None. Got {given!r}."
+            msg = (
+                f"The 'priors' parameter must be Priors(...), a mapping of {', '.join(known)}, or None. Got {given!r}."
+            )
             raise OptionError(msg)
         for name in given or ():
             if name not in known:
@@ -128,12 +130,13 @@ _CHOICES = {
 # --- checks, for whoever takes options ----------------------------------------------------------------------
 
 
-def is_number(value: object) -> bool:
+def is_number(value: Any) -> bool:  # noqa: ANN401 - what is checked
     """Whether a value is a finite real number; True and False are not numbers."""
-    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) <= float_info.max
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    return real and bool(-float_info.max <= value <= float_info.max)
 
 
-def is_integer(value: object) -> bool:
+def is_integer(value: Any) -> bool:  # noqa: ANN401 - what is checked
     """Whether a value is a whole number of an integer type; True and False are not numbers."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
@@ -191,10 +194,14 @@ def listed_callbacks(given: object) -> list[Callable[..., object]]:
 def as_generator(seed: Any) -> np.random.Generator:  # noqa: ANN401 - what is checked
     """Return the source of random numbers that a `random_state` stands for."""
     if isinstance(seed, np.random.Generator):
-        return seed if hasattr(seed.bit_generator.seed_seq, "spawn") else _reseeded(seed.integers(2**31 - 1))
+        return (
+            seed
+            if hasattr(seed.bit_generator.seed_seq, "spawn")
+            else np.random.default_rng(int(seed.integers(2**31 - 1)))
+        )
     if isinstance(seed, np.random.RandomState):
         # scikit-learn's own kind: draw a seed, so that it moves on as its users expect.
-        return _reseeded(seed.randint(2**31 - 1))
+        return np.random.default_rng(int(seed.randint(2**31 - 1)))
     if seed is None or (is_integer(seed) and seed >= 0):
         return np.random.default_rng(seed)
     msg = (
@@ -202,10 +209,6 @@ def as_generator(seed: Any) -> np.random.Generator:  # noqa: ANN401 - what is ch
         f" Got {seed!r} instead."
     )
     raise OptionError(msg)
-
-
-def _reseeded(seed: int) -> np.random.Generator:
-    return np.random.default_rng(int(seed))
 
 
 def _check_bias(bias: object) -> None:

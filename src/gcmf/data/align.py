@@ -37,9 +37,7 @@ def align(
     return aligned
 
 
-def bind(
-    relation: Relation, rows: Vocabulary, cols: Vocabulary, *, declared: tuple[int, int] = (0, 0)
-) -> Cells:
+def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary, *, declared: tuple[int, int] = (0, 0)) -> Cells:
     """Return the cells of a checked relation, indexed by the entity sets.
 
     Where blanks are zeros, they are so between all ids that the relation brings. A listing, which cannot mention an id

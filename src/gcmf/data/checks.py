@@ -144,9 +144,7 @@ def _unplaceable(name: str, first: str, ids: object, source: str, *, limit: int 
     )
 
 
-def _kind_faults(
-    name: str, sources: Sequence[tuple[str, Vocabulary]], entities: Mapping[str, object]
-) -> Iterator[str]:
+def _kind_faults(name: str, sources: Sequence[tuple[str, Vocabulary]], entities: Mapping[str, object]) -> Iterator[str]:
     """Yield the fault of ids of several kinds: '1' and 1 would be two entities."""
     held = [(f"relation {relation!r}", ids.ids) for relation, ids in sources]
     if name in entities:
@@ -204,7 +202,7 @@ def _value_faults(relation: Relation) -> Iterator[str]:
 
 
 def _size_faults(relation: Relation) -> Iterator[str]:
-    """Yield the fault of numbers that float64 cannot compute with: squares that overflow or vanish, counts past 2^53."""
+    """Yield the fault of numbers that float64 cannot hold: squares that overflow or vanish, counts past 2^53."""
     x, support = relation.block.x, likelihood_support(relation.likelihood)
     if support not in LARGEST or x.dtype != np.float64 or not len(x):  # narrower numbers have no such squares
         return
@@ -220,8 +218,8 @@ def _size_faults(relation: Relation) -> Iterator[str]:
     low, high = (min(low, 0.0), max(high, 0.0)) if relation.block.filled else (low, high)
     if 0 < high - low < 1 / largest and support == "real":
         yield (
-            f"relation {relation.name!r}: its values lie between {low:g} and {high:g}, so close that the square of their"
-            f" difference vanishes; they must differ by {1 / largest:g}. Multiply them all by a power of ten."
+            f"relation {relation.name!r}: its values lie between {low:g} and {high:g}, so close that the square of"
+            f" their difference vanishes; they must differ by {1 / largest:g}. Multiply them all by a power of ten."
         )
 
 

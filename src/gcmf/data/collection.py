@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gcmf.data.schema import LikelihoodLike
-    from gcmf.options import RandomState
     from gcmf.data.vocabulary import Vocabulary
+    from gcmf.options import RandomState
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,9 @@ class Collection:
             return data
         if isinstance(data, Mapping):
             return cls.from_mapping(data)
-        if isinstance(data, Relation) or (isinstance(data, list | tuple) and data):
+        if isinstance(data, Relation):
+            return cls([data])
+        if isinstance(data, list | tuple) and data:
             return cls(data)
         raise DataError(wanted(data, caller))
 

@@ -148,13 +148,13 @@ def _encode(ids: Ids) -> tuple[Positions, Vocabulary]:
     # Objects are made an index only once they are distinct: pandas looks at each string to find its type.
     whole = ids if isinstance(ids, np.ndarray) else as_index(ids)
     codes, uniques = _factorize(whole)
-    distinct = as_index(uniques)
+    known = as_index(uniques)
     # To Python True is 1, so that only the ids as they came can tell them apart; text is spared the look.
     both = {"numbers", "True or False"}
-    if whole.dtype == object and both & set(id_kinds(distinct)) and both <= set(id_kinds(whole)):
+    if whole.dtype == object and both & set(id_kinds(known)) and both <= set(id_kinds(whole)):
         msg = "there are numbers and True or False among them, and to Python True is 1"
         raise TypeError(msg)
-    return codes, Vocabulary(distinct).of_kind(kind)
+    return codes, Vocabulary(known).of_kind(kind)
 
 
 def _tabulate(

@@ -19,9 +19,9 @@ _PARTS = ("row_ids", "col_ids", "values")
 
 
 def read_triplets(data: tuple[Source, ...], request: Request) -> Block:
-    """Read a tuple `(row_ids, col_ids, values)`; every cell listed counts as observed, and `blanks` says what others are.
+    """Read a tuple `(row_ids, col_ids, values)`; every cell listed counts as observed.
 
-    They are missing unless it says "zero": then they are zeros, between the ids that are listed here.
+    The others are missing, or with `blanks="zero"` they are zeros.
     """
     refuse_ids(request, "triplets")
     if len(data) != 3:

@@ -68,12 +68,12 @@ def _read_sparse(frame: pd.DataFrame, request: Request) -> Block:
         raise DataError(explain_blanks(request, "a pandas frame with sparse columns"))
     columns: list[Any] = [frame.iloc[:, k].array for k in range(frame.shape[1])]
     for name, column in zip(frame.columns, columns, strict=True):
-        fill = getattr(column, "fill_value", None)
-        if not isinstance(column, pd.arrays.SparseArray) or not (pd.isna(fill) or fill == 0):
-            held = "is not sparse" if fill is None else f"has blanks that stand for {fill!r}"
+        is_sparse = isinstance(column.dtype, pd.SparseDtype)
+        if not is_sparse or not (pd.isna(column.fill_value) or column.fill_value == 0):
+            held = f"has blanks that stand for {column.fill_value!r}" if is_sparse else "is not sparse"
             msg = (
-                f"relation {request.name!r}: column {show_id(name)} {held}; all columns of a sparse frame must be sparse,"
-                " with blanks that stand for 0 or NaN."
+                f"relation {request.name!r}: column {show_id(name)} {held}; all columns of a sparse frame must be"
+                " sparse, with blanks that stand for 0 or NaN."
             )
             raise DataError(msg)
     ends = np.concatenate([[0], np.cumsum([len(column.sp_values) for column in columns])])
