@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from math import inf
+from math import inf, isfinite
 from numbers import Integral, Real
 from os import PathLike
-from sys import float_info
 from typing import Any, Literal
 
 import numpy as np
@@ -45,6 +44,7 @@ class Priors:
             if not is_number(value) or value <= 0:
                 msg = f"Priors.{name} must be a positive, finite number. Got {value!r} instead."
                 raise OptionError(msg)
+            object.__setattr__(self, name, float(value))
 
     @classmethod
     def of(cls, given: Priors | Mapping[str, float] | None) -> Priors:
@@ -132,13 +132,15 @@ _CHOICES = {
 
 def is_number(value: Any) -> bool:  # noqa: ANN401 - what is checked
     """Whether a value is a finite real number; True and False are not numbers."""
-    real = isinstance(value, Real) and not isinstance(value, bool)
-    return real and bool(-float_info.max <= value <= float_info.max)
+    try:
+        return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
+    except OverflowError:  # an integer that no float can hold
+        return False
 
 
 def is_integer(value: Any) -> bool:  # noqa: ANN401 - what is checked
     """Whether a value is a whole number of an integer type; True and False are not numbers."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
 def check_integer(name: str, value: Any, low: int, *, also: str = "") -> None:  # noqa: ANN401 - what is checked
@@ -161,7 +163,7 @@ def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> int:
     if not isinstance(value, str) or value not in allowed:
         choices = ", ".join(map(repr, allowed))
         msg = f"The '{name}' parameter must be one of {choices}. Got {value!r} instead."
-        raise OptionError(msg + did_you_mean(value, allowed))
+        raise OptionError(msg)
     return allowed.index(value)
 
 

@@ -91,6 +91,8 @@ def _listed(ids: Any, entity: str) -> Any:  # noqa: ANN401
 def _hint(item: Any, vocabulary: Vocabulary) -> str:  # noqa: ANN401 - an id
     """Return " Did you mean 1? ..." where the id is known as a number and was asked as text, or the other way round."""
     item = item.item() if isinstance(item, np.generic) else item
+    if isinstance(item, bool):
+        return " A mask is no list of ids: give ids[mask]."
     for kind in (str, int, float):
         try:
             other = kind(item)

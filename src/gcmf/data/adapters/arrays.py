@@ -65,7 +65,7 @@ def vocabularies(request: Request, shape: tuple[int, int]) -> tuple[Vocabulary, 
             msg = f"relation {request.name!r}: {option}= has {len(index)} ids, and the data has {size} {side}s."
             raise DataError(msg)
         wrong = id_faults(index, f"relation {request.name!r}, {side} ids")
-        made.append(Vocabulary(index.dropna().unique() if wrong else index).of_kind(kind_of(ids)))
+        made.append(Vocabulary.positions(size) if wrong else Vocabulary(index).of_kind(kind_of(ids)))
         faults += wrong
     return made[0], made[1], tuple(faults)
 
