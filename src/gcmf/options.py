@@ -84,7 +84,7 @@ class FitOptions:
     solver: Solver = "exact"
     """"exact": joint solve per row, never lowers the bound. "newton": the paper's damped parallel step."""
     damping: float = 0.3
-    """λ of the Newton step."""
+    """λ of the Newton step; more than 1 goes too far on purpose, and 2 or more can never settle."""
     priors: Priors = field(default_factory=Priors)
     """Hyper-priors of α and τ."""
     max_iter: int = 1000
@@ -110,7 +110,7 @@ class FitOptions:
         if self.n_threads is not None:
             check_integer("n_threads", self.n_threads, 1, also=" or None")
         check_number("tol", self.tol, 0.0)
-        check_number("damping", self.damping, 1e-6, 1.0)
+        check_number("damping", self.damping, 1e-6, 2.0)
         for name, allowed in _CHOICES.items():
             check_choice(name, getattr(self, name), allowed)
         _check_bias(self.bias)
