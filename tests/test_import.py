@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import get_overloads
 
+import pandas as pd
 import pytest
+
+import gcmf
+from gcmf.estimators import tables
 
 HEAVY = ("numba", "pandas", "sklearn", "matplotlib", "scipy", "rich", "typer", "narwhals", "safetensors")
 FIT = """
@@ -55,3 +63,31 @@ def test_a_second_process_does_not_compile_again(tmp_path):
         assert misses == 0
     assert sum(hits for hits, _ in second) > 0
     assert second[0][0] > 0
+
+
+def test_parts_of_the_package_are_named_for_editors_and_loaded_when_used():
+    code = """
+import sys, json, gcmf
+before = [name for name in ("matplotlib", "numba", "anndata") if name in sys.modules]
+print(json.dumps([before, [name in dir(gcmf) for name in gcmf.__all__], gcmf.plot.__name__, gcmf.omics.__name__]))
+"""
+    before, listed, plot, omics = run(code)
+    assert (before, plot, omics) == ([], "gcmf.plot", "gcmf.omics")
+    assert all(listed)
+    stated = ast.parse(Path(gcmf.__file__).read_text(encoding="utf-8"))
+    names = {alias.name for node in ast.walk(stated) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert set(gcmf.__all__) <= names, "a type checker sees only what is imported under TYPE_CHECKING"
+
+
+def test_answers_have_types():
+    hints = {name: inspect.signature(getattr(gcmf.GCMF, name)).return_annotation
+             for name in ("factors", "biases", "structure", "variance_explained", "score")}  # fmt: skip
+    assert "Any" not in hints.values()
+    returned = [inspect.signature(one).return_annotation for one in get_overloads(gcmf.GCMF.predict)]
+    assert returned == [
+        "pd.Series[float]",
+        "tuple[pd.Series[float], pd.Series[float]]",
+        "Floats",
+        "tuple[Floats, Floats]",
+    ]
+    assert tables.Frame is pd.DataFrame

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gcmf import datasets, likelihoods
+    from gcmf import datasets, errors, likelihoods, omics, plot
     from gcmf.data.collection import Collection
     from gcmf.data.relation import Relation
     from gcmf.estimators.cca import CCA
@@ -38,7 +38,7 @@ _MODULES = ("datasets", "errors", "likelihoods", "omics", "plot")
 
 __all__ = [
     "CCA", "GCMF", "GFA", "PCA", "Collection", "Priors", "Relation", "Status",
-    "datasets", "likelihoods", "load", "read_project",
+    "datasets", "errors", "likelihoods", "load", "omics", "plot", "read_project",
 ]  # fmt: skip
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from math import inf, isfinite
+from numbers import Integral, Real
+from os import PathLike
 from typing import Any, Literal
 
-from gcmf.errors import OptionError
+import numpy as np
+
+from gcmf.errors import OptionError, did_you_mean
+
+RandomState = int | np.random.Generator | np.random.RandomState | None
+"""What a `random_state` may be."""
 
 Sharing = Literal["group", "common"]
 Inference = Literal["vb", "map"]
@@ -31,11 +39,29 @@ class Priors:
     """q₀ of the noise precisions τ."""
 
     def __post_init__(self) -> None:
-        for name in ("alpha_shape", "alpha_rate", "tau_shape", "tau_rate"):
+        for name in (one.name for one in fields(self)):
             value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and value > 0):
-                msg = f"Priors.{name} must be a positive number. Got {value!r} instead."
+            if not is_number(value) or value <= 0:
+                msg = f"Priors.{name} must be a positive, finite number. Got {value!r} instead."
                 raise OptionError(msg)
+            object.__setattr__(self, name, float(value))
+
+    @classmethod
+    def of(cls, given: Priors | Mapping[str, float] | None) -> Priors:
+        """Return priors given as such, as a mapping of their fields, or not at all (the vague ones)."""
+        if isinstance(given, cls):
+            return given
+        known = [one.name for one in fields(cls)]
+        if given is not None and not isinstance(given, Mapping):
+            msg = (
+                f"The 'priors' parameter must be Priors(...), a mapping of {', '.join(known)}, or None. Got {given!r}."
+            )
+            raise OptionError(msg)
+        for name in given or ():
+            if name not in known:
+                msg = f"Priors has no {name!r}; it has {', '.join(known)}.{did_you_mean(name, known)}"
+                raise OptionError(msg)
+        return cls(**(given or {}))
 
     @property
     def vague(self) -> bool:
@@ -58,7 +84,7 @@ class FitOptions:
     solver: Solver = "exact"
     """"exact": joint solve per row, never lowers the bound. "newton": the paper's damped parallel step."""
     damping: float = 0.3
-    """λ of the Newton step."""
+    """λ of the Newton step; more than 1 goes too far on purpose, and 2 or more can never settle."""
     priors: Priors = field(default_factory=Priors)
     """Hyper-priors of α and τ."""
     max_iter: int = 1000
@@ -79,54 +105,122 @@ class FitOptions:
     """Which factors may live in which entity set, when that is known; nothing is switched on or off then."""
 
     def __post_init__(self) -> None:
-        for check in _CHECKS:
-            check(self)
+        for name, low in (("n_factors", 1), ("max_iter", 1), ("n_init", 1)):
+            check_integer(name, getattr(self, name), low)
+        if self.n_threads is not None:
+            check_integer("n_threads", self.n_threads, 1, also=" or None")
+        check_number("tol", self.tol, 0.0)
+        check_number("damping", self.damping, 1e-6, 2.0)
+        for name, allowed in _CHOICES.items():
+            check_choice(name, getattr(self, name), allowed)
+        _check_bias(self.bias)
+        object.__setattr__(self, "priors", Priors.of(self.priors))
+        _check_map(self)
 
 
-def _one_of(name: str, allowed: tuple[str, ...]) -> Callable[[FitOptions], None]:
-    def check(options: FitOptions) -> None:
-        value = getattr(options, name)
-        if value not in allowed:
-            choices = ", ".join(repr(a) for a in allowed)
-            msg = f"The '{name}' parameter must be one of {choices}. Got {value!r} instead."
-            raise OptionError(msg)
-
-    return check
+_CHOICES = {
+    "sharing": ("group", "common"),
+    "inference": ("vb", "map"),
+    "solver": ("exact", "newton"),
+    "dtype": ("float32", "float64"),
+    "device": ("auto", "cpu", "reference"),
+}
 
 
-def _number(name: str, low: float, *, integer: bool, none: bool = False) -> Callable[[FitOptions], None]:
-    kind = "an integer" if integer else "a number"
-
-    def check(options: FitOptions) -> None:
-        value: Any = getattr(options, name)
-        if none and value is None:
-            return
-        fits = _is_integer(value) if integer else _is_real(value)
-        if not fits or value < low:
-            also = " or None" if none else ""
-            msg = f"The '{name}' parameter must be {kind} >= {low:g}{also}. Got {value!r} instead."
-            raise OptionError(msg)
-
-    return check
+# --- checks, for whoever takes options ----------------------------------------------------------------------
 
 
-def _is_integer(value: object) -> bool:
-    return hasattr(value, "__index__") and not isinstance(value, bool)
+def is_number(value: Any) -> bool:  # noqa: ANN401 - what is checked
+    """Whether a value is a finite real number; True and False are not numbers."""
+    try:
+        return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
+    except OverflowError:  # an integer that no float can hold
+        return False
 
 
-def _is_real(value: object) -> bool:
-    return isinstance(value, (int, float)) or hasattr(value, "__float__")
+def is_integer(value: Any) -> bool:  # noqa: ANN401 - what is checked
+    """Whether a value is a whole number of an integer type; True and False are not numbers."""
+    return not isinstance(value, bool) and isinstance(value, Integral)
 
 
-def _check_bias(options: FitOptions) -> None:
-    bias: Any = options.bias
+def check_integer(name: str, value: Any, low: int, *, also: str = "") -> None:  # noqa: ANN401 - what is checked
+    """Refuse what is not an integer of at least `low`."""
+    if not is_integer(value) or value < low:
+        msg = f"The '{name}' parameter must be an integer >= {low}{also}. Got {value!r} instead."
+        raise OptionError(msg)
+
+
+def check_number(name: str, value: Any, low: float, high: float = inf) -> None:  # noqa: ANN401 - what is checked
+    """Refuse what is not a finite number within low..high."""
+    if not is_number(value) or not low <= value <= high:
+        span = f">= {low:g}" if high == inf else f"from {low:g} to {high:g}"
+        msg = f"The '{name}' parameter must be a finite number {span}. Got {value!r} instead."
+        raise OptionError(msg)
+
+
+def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> int:
+    """Refuse what is none of the words allowed; return which of them it is."""
+    if not isinstance(value, str) or value not in allowed:
+        choices = ", ".join(map(repr, allowed))
+        msg = f"The '{name}' parameter must be one of {choices}. Got {value!r} instead."
+        raise OptionError(msg)
+    return allowed.index(value)
+
+
+def check_flag(name: str, value: object, *words: str) -> None:
+    """Refuse what is neither True nor False nor one of the words."""
+    if not (isinstance(value, bool | np.bool_) or (isinstance(value, str) and value in words)):
+        choices = ", ".join(["True", "False", *map(repr, words)])
+        msg = f"The '{name}' parameter must be one of {choices}. Got {value!r} instead."
+        raise OptionError(msg)
+
+
+def check_path(name: str, value: object) -> None:
+    """Refuse what is neither a path nor None."""
+    if value is not None and not isinstance(value, str | PathLike):
+        msg = f"The '{name}' parameter must be a path or None. Got {value!r} instead."
+        raise OptionError(msg)
+
+
+def listed_callbacks(given: object) -> list[Callable[..., object]]:
+    """Return callbacks as a list; a single function is a list of one."""
+    found = [given] if callable(given) else list(given) if isinstance(given, Iterable) else [given]
+    functions = [one for one in found if callable(one)]
+    if len(functions) < len(found):
+        wrong = next(one for one in found if not callable(one))
+        msg = f"The 'callbacks' parameter must be a function or a list of functions. Got {wrong!r} instead."
+        raise OptionError(msg)
+    return functions
+
+
+def as_generator(seed: Any) -> np.random.Generator:  # noqa: ANN401 - what is checked
+    """Return the source of random numbers that a `random_state` stands for."""
+    if isinstance(seed, np.random.Generator):
+        return (
+            seed
+            if hasattr(seed.bit_generator.seed_seq, "spawn")
+            else np.random.default_rng(int(seed.integers(2**31 - 1)))
+        )
+    if isinstance(seed, np.random.RandomState):
+        # scikit-learn's own kind: draw a seed, so that it moves on as its users expect.
+        return np.random.default_rng(int(seed.randint(2**31 - 1)))
+    if seed is None or (is_integer(seed) and seed >= 0):
+        return np.random.default_rng(seed)
+    msg = (
+        "The 'random_state' parameter must be an integer >= 0, a numpy Generator or RandomState, or None."
+        f" Got {seed!r} instead."
+    )
+    raise OptionError(msg)
+
+
+def _check_bias(bias: object) -> None:
     if isinstance(bias, bool):
         return
     if not isinstance(bias, Mapping):
         msg = f"The 'bias' parameter must be True, False or a mapping from relation names. Got {bias!r}."
         raise OptionError(msg)
     for name, sides in bias.items():
-        if sides not in (True, False, "rows", "cols"):
+        if not (isinstance(sides, bool) or (isinstance(sides, str) and sides in ("rows", "cols"))):
             msg = f"The bias of relation {name!r} must be True, False, 'rows' or 'cols'. Got {sides!r} instead."
             raise OptionError(msg)
 
@@ -139,20 +233,3 @@ def _check_map(options: FitOptions) -> None:
             "alpha_rate=1, tau_shape=1, tau_rate=1), or choose them by cross-validation."
         )
         raise OptionError(msg)
-
-
-_CHECKS: tuple[Callable[[FitOptions], None], ...] = (
-    _number("n_factors", 1, integer=True),
-    _one_of("sharing", ("group", "common")),
-    _check_bias,
-    _one_of("inference", ("vb", "map")),
-    _one_of("solver", ("exact", "newton")),
-    _number("damping", 1e-6, integer=False),
-    _check_map,
-    _number("max_iter", 1, integer=True),
-    _number("tol", 0.0, integer=False),
-    _number("n_init", 1, integer=True),
-    _one_of("dtype", ("float32", "float64")),
-    _one_of("device", ("auto", "cpu", "reference")),
-    _number("n_threads", 1, integer=True, none=True),
-)

@@ -101,14 +101,43 @@ def test_declared_positions_may_go_further():
     assert data.observed("user").tolist() == [True, True, False, False]
 
 
-def test_integers_and_text_live_in_one_set():
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        (["1", "2"], r"numbers in relation 'r', such as 1; text in relation 's', such as '1'\. Make them one kind"),
+        ([True, False], "True or False in relation 's', such as True"),
+        ([(1, 2), (2, 3)], r"tuples in relation 's', such as \(1, 2\)"),
+    ],
+)
+def test_ids_of_two_kinds_are_not_two_entities(other, words):
+    ratings = Relation("r", "user", "movie", ([1, 2], ["a", "a"], [1.0, 2.0]))
+    with pytest.raises(DataError, match=words):
+        Collection([ratings, Relation("s", "user", "trait", (other, ["t", "t"], [1.0, 2.0]))])
+    with pytest.raises(DataError, match=words.replace("relation 's'", "entities={'user': ...}")):
+        Collection([ratings], entities={"user": other})
+
+
+def test_numbers_of_any_type_are_one_kind():
     data = Collection(
         [
             Relation("r", "user", "movie", ([1, 2], ["a", "a"], [1.0, 2.0])),
-            Relation("s", "user", "trait", (["1", 2], ["t", "t"], [1.0, 2.0])),
+            Relation("s", "user", "trait", (np.array([2.0, 3.0]), ["t", "t"], [1.0, 2.0])),
         ]
     )
-    assert list(data.entities["user"].ids) == [1, 2, "1"]
+    assert data.entities["user"].ids.tolist() == [1, 2, 3]
+
+
+def test_zeros_of_a_listing_reach_the_declared_ids():
+    clicks = Relation("clicks", "user", "page", (["ann", "bob"], ["p", "q"], [1, 1]), "bernoulli", blanks="zero")
+    tags = Relation("tags", "page", "tag", (["p", "z"], ["t", "t"], [1.0, 2.0]))
+    data = Collection([clicks, tags], entities={"user": ["cat", "ann"]})
+    bound = data.relations["clicks"]
+    i, j, x = bound.cells.triplets()
+    assert data.entities["user"].ids.tolist() == ["cat", "ann", "bob"]
+    listed = dict(zip(zip(i.tolist(), j.tolist(), strict=True), x.tolist(), strict=True))
+    assert listed == {(0, 0): 0, (0, 1): 0, (1, 0): 1, (1, 1): 0, (2, 0): 0, (2, 1): 1}, "page z is of tags alone"
+    assert "3 × 3, 6 cells (66.7% observed, blanks are zeros between 3 × 2 of them)" in repr(data)
+    assert repr(clicks).endswith("2 × 2, 4 cells (100% observed, blanks are zeros)>")
 
 
 def test_relations_may_be_one():

@@ -1,8 +1,9 @@
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 
-from gcmf.data import Relation
+from gcmf.data import Collection, Relation
 from gcmf.data.schema import RelationSchema
 from gcmf.errors import DataError, OptionError
 
@@ -67,9 +68,10 @@ def test_padded_formats_cannot_tell_missing_from_zero():
         Relation("r", "user", "movie", sparse.dia_array(np.eye(3)), blanks="missing")
 
 
-def test_blanks_are_for_sparse_data():
-    with pytest.raises(DataError, match=r"'r': blanks='zero' is for scipy.sparse .* Leave blanks= out"):
-        Relation("r", "user", "movie", X, blanks="zero")
+@pytest.mark.parametrize("data", [X, np.ma.masked_invalid(X), pd.DataFrame(X)], ids=["array", "masked", "wide"])
+def test_blanks_are_for_what_lists_its_cells(data):
+    with pytest.raises(DataError, match=r"'r': blanks='zero' is for data that lists its cells.* Leave blanks= out"):
+        Relation("r", "user", "movie", data, blanks="zero")
 
 
 def test_triplets_of_a_wrong_form():
@@ -111,8 +113,109 @@ def test_wide_frame_names_its_columns_of_text():
         Relation("r", "user", "trait", pd.DataFrame({"city": ["Turku"]}))
 
 
+def sparse_frame(values, fill):
+    columns = {name: pd.arrays.SparseArray(column, fill_value=fill) for name, column in values.items()}
+    return pd.DataFrame(columns, index=["ann", "bob", "cat"])
+
+
+def listed(relation):
+    """The cells of a relation by its own ids."""
+    i, j, x = Collection([relation]).relations["r"].cells.triplets()
+    rows, cols = (Collection([relation]).entities[name].ids for name in ("user", "page"))
+    return {(rows[a], cols[b]): float(v) for a, b, v in zip(i, j, x, strict=True)}
+
+
+@pytest.mark.parametrize("fill", [0.0, np.nan])
+def test_sparse_pandas_frames_list_what_they_store(fill):
+    blank = 0.0 if fill == 0 else np.nan
+    frame = sparse_frame({"p": [blank, 2.0, blank], "q": [3.0, blank, blank]}, fill)
+    missing = Relation("r", "user", "page", frame, blanks="missing")
+    assert listed(missing) == {("bob", "p"): 2, ("ann", "q"): 3}
+    assert missing.row_ids.ids.tolist() == ["ann", "bob", "cat"]
+    zero = listed(Relation("r", "user", "page", frame, blanks="zero"))
+    assert zero.pop(("bob", "p")) == 2
+    assert zero.pop(("ann", "q")) == 3
+    assert zero == dict.fromkeys([("ann", "p"), ("bob", "q"), ("cat", "p"), ("cat", "q")], 0)
+
+
+def test_stored_nan_of_a_sparse_frame_is_missing():
+    frame = sparse_frame({"p": [0.0, np.nan, 5.0]}, 0.0)
+    assert listed(Relation("r", "user", "page", frame, blanks="missing")) == {("cat", "p"): 5}
+    with pytest.raises(
+        DataError, match=r"row 'bob', column 'p' is nan.* where blanks are zeros, no cell can be missing"
+    ):
+        Collection([Relation("r", "user", "page", frame, blanks="zero")])
+
+
 def test_sparse_pandas_frame_is_not_densified():
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.0])})
-    with pytest.raises(DataError, match=r"give frame.sparse.to_coo\(\) with blanks="):
-        Relation("r", "user", "trait", frame)
+    # 200,000 x 2,000 cells: dense, they would be 3.2 GB
+    indices = pd._libs.sparse.IntIndex(200_000, np.array([7], np.int32))
+    column = pd.arrays.SparseArray([1.0], sparse_index=indices, fill_value=0.0)
+    frame = pd.DataFrame({f"p{k}": column for k in range(2000)})
+    relation = Relation("r", "user", "page", frame, blanks="zero")
+    assert (relation.shape, len(relation.block.x)) == ((200_000, 2000), 2000)
+
+
+def test_sparse_pandas_frames_must_say_what_their_blanks_are():
+    with pytest.raises(DataError, match=r"a pandas frame with sparse columns must say what its blanks are"):
+        Relation("r", "user", "page", sparse_frame({"p": [0.0, 1.0, 0.0]}, 0.0))
+    with pytest.raises(DataError, match=r"column 'p' has blanks that stand for 1.0"):
+        Relation("r", "user", "page", sparse_frame({"p": [0.0, 1.0, 0.0]}, 1.0), blanks="zero")
+    mixed = sparse_frame({"p": [0.0, 1.0, 0.0]}, 0.0).assign(q=1.0)
+    with pytest.raises(DataError, match=r"column 'q' is not sparse"):
+        Relation("r", "user", "page", mixed, blanks="zero")
+
+
+@pytest.mark.parametrize(
+    ("data", "blanks"),
+    [
+        (np.array([[np.nan, 2.0], [3.0, np.nan]]), None),
+        (np.ma.masked_equal([[9.0, 2.0], [3.0, 9.0]], 9.0), None),
+        (sparse.csr_array([[0, 2.0], [3.0, 0]]), "missing"),
+        (sparse.coo_array([[0, 2.0], [3.0, 0]]), "missing"),
+    ],
+    ids=["array", "masked", "csr", "coo"],
+)
+def test_rows_and_columns_of_matrices_may_have_ids(data, blanks):
+    relation = Relation("r", "user", "page", data, blanks=blanks, row_ids=["ann", "bob"], col_ids=pd.Index([7, 8]))
+    assert listed(relation) == {("ann", 8): 2, ("bob", 7): 3}
+    half = Relation("r", "user", "page", data, blanks=blanks, row_ids=["ann", "bob"])
+    assert half.col_ids.positional
+    assert listed(half) == {("ann", 1): 2, ("bob", 0): 3}
+
+
+def test_implicit_feedback_in_all_its_forms():
+    frame = pd.DataFrame({"who": ["ann", "bob"], "what": ["p", "q"], "n": [1, 1]})
+    names = {"rows": "user", "cols": "page", "row": "who", "col": "what", "likelihood": "bernoulli", "blanks": "zero"}
+    forms = [
+        Relation.from_frame("r", frame, value="n", **names),
+        Relation.from_frame("r", frame, value=None, **names),
+        Relation("r", "user", "page", (frame["who"], frame["what"], frame["n"]), "bernoulli", blanks="zero"),
+        Relation("r", "user", "page", sparse.eye_array(2).tocsr(), "bernoulli", blanks="zero",
+                 row_ids=["ann", "bob"], col_ids=["p", "q"]),
+    ]  # fmt: skip
+    for relation in forms:
+        assert listed(relation) == {("ann", "p"): 1, ("ann", "q"): 0, ("bob", "p"): 0, ("bob", "q"): 1}
+        assert len(relation.block.x) == 2
+
+
+def test_without_a_value_column_every_line_is_a_one():
+    frame = pd.DataFrame({"who": ["ann", "bob"], "what": ["p", "q"]})
+    relation = Relation.from_frame("r", frame, rows="user", cols="page", row="who", col="what", value=None)
+    assert listed(relation) == {("ann", "p"): 1, ("bob", "q"): 1}
+
+
+def test_listed_zeros_are_not_listed_where_blanks_are_zeros():
+    triplets = (["ann", "bob", "bob"], ["p", "q", "p"], [0.0, 2.0, 0.0])
+    relation = Relation("r", "user", "page", triplets, "poisson", blanks="zero")
+    assert len(relation.block.x) == 1
+    assert listed(relation) == {("ann", "p"): 0, ("ann", "q"): 0, ("bob", "p"): 0, ("bob", "q"): 2}
+
+
+def test_a_null_value_is_refused_where_blanks_are_zeros():
+    frame = pd.DataFrame({"who": ["ann", "bob"], "what": ["p", "q"], "n": [1, None]})
+    relation = Relation.from_frame(
+        "r", frame, rows="user", cols="page", row="who", col="what", value="n", blanks="zero"
+    )
+    with pytest.raises(DataError, match=r"row 'bob', column 'q' is nan.* give it a value: where blanks are zeros"):
+        Collection([relation])

@@ -178,3 +178,15 @@ def test_refitting_forgets_the_names():
 def test_too_few_sweeps_warn():
     with pytest.warns(ConvergenceWarning, match=r"GFA: stopped at max_iter"):
         gcmf.GFA(n_factors=5, max_iter=2, random_state=0).fit(simulate()[1])
+
+
+def test_a_feature_nobody_observed_is_expected_to_be_like_the_others():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 2)) @ rng.normal(size=(2, 6)) + 0.1 * rng.normal(size=(30, 6))
+    Y = X[:, :4] + 5
+    Y[:, 1] = np.nan
+    gfa = gcmf.GFA(n_factors=3, random_state=0).fit([X, Y])
+    filled = gfa.inverse_transform(gfa.transform([X, Y]))[1]
+    np.testing.assert_allclose(filled[:, 1], np.delete(gfa.mean_[1], 1).mean(), rtol=1e-3)
+    predicted = gcmf.CCA(n_factors=3, random_state=0).fit(X, Y).predict(X)
+    np.testing.assert_allclose(predicted[:, 1], filled[:, 1], rtol=1e-2)

@@ -37,8 +37,11 @@ def align(
     return aligned
 
 
-def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary) -> Cells:
+def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary, *, declared: tuple[int, int] = (0, 0)) -> Cells:
     """Return the cells of a checked relation, indexed by the entity sets.
+
+    Where blanks are zeros, they are so between all ids that the relation brings. A listing, which cannot mention an id
+    without a cell, covers the `declared` ids too, of which there are so many at the head of either set.
 
     Raises
     ------
@@ -51,10 +54,16 @@ def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary) -> Cells:
     shape = len(rows), len(cols)
     if not block.filled:
         return list_cells(Listing(_move(block.i, row_at), _move(block.j, col_at), block.x, dtype), shape)
-    row_members, col_members = np.sort(row_at), np.sort(col_at)
+    heads = (0, 0) if block.bounded else declared
+    row_members, col_members = _members(row_at, heads[0]), _members(col_at, heads[1])
     i = _move(block.i, np.searchsorted(row_members, row_at).astype(np.int32))
     j = _move(block.j, np.searchsorted(col_members, col_at).astype(np.int32))
     return fill_cells(Listing(i, j, block.x, dtype), shape, row_members=row_members, col_members=col_members)
+
+
+def _members(brought: npt.NDArray[np.int32], declared: int) -> npt.NDArray[np.int32]:
+    """Return the indices of what a relation brings and of what is declared, sorted."""
+    return np.union1d(np.arange(declared, dtype=np.int32), brought)
 
 
 def _places(own: Vocabulary, whole: Vocabulary) -> npt.NDArray[np.int32]:

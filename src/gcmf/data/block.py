@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,17 @@ class Request:
     rows: str
     cols: str
     blanks: str | None = None
+    row_ids: Source = None
+    col_ids: Source = None
+
+    @property
+    def filled(self) -> bool:
+        """Whether what is not listed is an observed zero."""
+        return self.blanks == "zero"
+
+
+BLANKS = ("missing", "zero")
+"""What a cell that is not listed may be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +60,9 @@ class Block:
         Its value, in the type that it came in.
     filled : bool
         Whether every cell that is not listed is an observed zero.
+    bounded : bool
+        Whether these ids are all that it covers, as of a matrix. A listing of a user can only mention some, so that
+        the ids that the collection declares belong to it too.
     faults : tuple of str
         What was found wrong with the ids while reading.
     frame : {"pandas", "polars"} or None
@@ -61,6 +75,7 @@ class Block:
     j: Positions
     x: npt.NDArray[Any]
     filled: bool = False
+    bounded: bool = True
     faults: tuple[str, ...] = ()
     frame: str | None = None
 
@@ -73,6 +88,18 @@ class Block:
     def n_cells(self) -> int:
         """The number of observed cells."""
         return self.shape[0] * self.shape[1] if self.filled else len(self.x)
+
+
+def fill_blanks(block: Block) -> Block:
+    """Return the block with zeros wherever no cell is listed; zeros that are listed need no listing then."""
+    zero = block.x == 0
+    if not zero.any():
+        return replace(block, filled=True)
+    i, j = block.i[:], block.j[:]
+    place = i.astype(np.int64) * max(block.shape[1], 1) + j
+    if len(np.unique(place[zero])) < zero.sum() or np.isin(place[zero], place[~zero]).any():
+        return replace(block, filled=True)  # a cell is given twice, which must stay to be seen
+    return replace(block, i=i[~zero], j=j[~zero], x=block.x[~zero], filled=True)
 
 
 def as_numbers(values: Source, *, what: str) -> npt.NDArray[Any]:

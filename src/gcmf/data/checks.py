@@ -11,7 +11,7 @@ import numpy as np
 from gcmf.data.block import narrow
 from gcmf.data.positions import parts
 from gcmf.data.schema import likelihood_name, likelihood_support, show_shape
-from gcmf.data.vocabulary import and_more, as_index, id_faults, show_id
+from gcmf.data.vocabulary import and_more, as_index, id_faults, id_kinds, is_id_list, show_id
 from gcmf.errors import did_you_mean
 
 if TYPE_CHECKING:
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
+
+
+LARGEST = {
+    "real": (1e140, "whose square overflows when it is summed"),
+    "counts": (2.0**53, "more than float64 can count"),
+}
+"""The largest numbers of each kind, and what is wrong with larger ones."""
 
 
 def relation_faults(relation: Relation) -> Iterator[str]:
@@ -77,9 +84,11 @@ def schema_faults(relations: Sequence[Relation]) -> Iterator[str]:
 
 def alignment_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
     """Yield what keeps the ids of one entity set, from several sources, from being matched."""
+    entities = {name: ids for name, ids in entities.items() if is_id_list(ids)}
     for name, sources in axes(relations).items():
         positional = [(relation, ids) for relation, ids in sources if ids.positional]
         if not positional:
+            yield from _kind_faults(name, sources, entities)
             continue
         first, ids = positional[0]
         for relation, others in positional[1:]:
@@ -106,12 +115,12 @@ def entity_faults(relations: Sequence[Relation], entities: Mapping[str, object])
                 f"entities={{{name!r}: ...}}: no relation uses the entity set {name!r}, so nothing observes"
                 f" it; there are {', '.join(map(repr, known))}.{did_you_mean(name, known)}"
             )
-        if getattr(ids, "ndim", 1) != 1 or hasattr(ids, "columns"):
-            yield f"entities={{{name!r}: ...}} must be one column of ids; tables are not supported yet."
-        elif isinstance(ids, str | bytes) or not hasattr(ids, "__iter__"):
-            yield f"entities={{{name!r}: {ids!r}}} must be a list of ids."
-        else:
+        if is_id_list(ids):
             yield from id_faults(as_index(ids), f"entities={{{name!r}: ...}}")
+        elif hasattr(ids, "columns") or hasattr(ids, "ndim"):
+            yield f"entities={{{name!r}: ...}} must be one column of ids; tables are not supported yet."
+        else:
+            yield f"entities={{{name!r}: {ids!r}}} must be a list of ids."
 
 
 def axes(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]]]:
@@ -135,6 +144,22 @@ def _unplaceable(name: str, first: str, ids: object, source: str, *, limit: int 
     )
 
 
+def _kind_faults(name: str, sources: Sequence[tuple[str, Vocabulary]], entities: Mapping[str, object]) -> Iterator[str]:
+    """Yield the fault of ids of several kinds: '1' and 1 would be two entities."""
+    held = [(f"relation {relation!r}", ids.ids) for relation, ids in sources]
+    if name in entities:
+        held.append((f"entities={{{name!r}: ...}}", as_index(entities[name])))
+    first: dict[str, str] = {}
+    for source, ids in held:
+        for kind, item in id_kinds(ids).items():
+            first.setdefault(kind, f"{kind} in {source}, such as {show_id(item)}")
+    if len(first) > 1:
+        yield (
+            f"entity set {name!r} has ids of {len(first)} kinds, which never match: {'; '.join(first.values())}. Make"
+            " them one kind everywhere, for example with .astype(str)."
+        )
+
+
 def _inside(index: pd.Index[Any], limit: int | None) -> bool:
     return bool(index.min() >= 0 and (limit is None or index.max() < limit))
 
@@ -155,11 +180,14 @@ def _value_faults(relation: Relation) -> Iterator[str]:
     x = relation.block.x
     first, times = _find(x, lambda part: ~np.isfinite(part))
     if times:
+        way_out = "give it a value: where blanks are zeros, no cell can be missing" if relation.block.filled else (
+            "drop it if it is missing")  # fmt: skip
         yield (
             f"relation {relation.name!r}: {_cell(relation, first)} is {_number(x, first)}"
-            f"{and_more(times - 1)}, but an observed cell must be a finite number; drop it if it is"
-            " missing."
+            f"{and_more(times - 1)}, but an observed cell must be a finite number; {way_out}."
         )
+    else:
+        yield from _size_faults(relation)
     support = likelihood_support(relation.likelihood)
     if support not in _OUTSIDE:
         return
@@ -170,6 +198,28 @@ def _value_faults(relation: Relation) -> Iterator[str]:
             f"relation {relation.name!r}: {_cell(relation, first)} is {_number(x, first)}"
             f"{and_more(times - 1)}, but {likelihood_name(relation.likelihood)} cells must be {rule}; recode them,"
             " or use another likelihood."
+        )
+
+
+def _size_faults(relation: Relation) -> Iterator[str]:
+    """Yield the fault of numbers that float64 cannot hold: squares that overflow or vanish, counts past 2^53."""
+    x, support = relation.block.x, likelihood_support(relation.likelihood)
+    if support not in LARGEST or x.dtype != np.float64 or not len(x):  # narrower numbers have no such squares
+        return
+    largest, why = LARGEST[support]
+    first, times = _find(x, lambda part: np.abs(part) > largest)
+    if times:
+        yield (
+            f"relation {relation.name!r}: {_cell(relation, first)} is {_number(x, first)}{and_more(times - 1)}, {why};"
+            f" values may reach {largest:g}. Divide them all by a power of ten."
+        )
+        return
+    low, high = float(x.min()), float(x.max())
+    low, high = (min(low, 0.0), max(high, 0.0)) if relation.block.filled else (low, high)
+    if 0 < high - low < 1 / largest and support == "real":
+        yield (
+            f"relation {relation.name!r}: its values lie between {low:g} and {high:g}, so close that the square of"
+            f" their difference vanishes; they must differ by {1 / largest:g}. Multiply them all by a power of ten."
         )
 
 

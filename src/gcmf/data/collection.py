@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
 from gcmf.data.align import align, bind
 from gcmf.data.cells import Cells, DuplicateCellsError
@@ -20,9 +19,11 @@ from gcmf.data.checks import (
     relation_faults,
     schema_faults,
 )
+from gcmf.data.given import check_entities, check_relations, read_mapping, wanted
 from gcmf.data.relation import Relation, describe_cells
 from gcmf.data.schema import RelationSchema, Schema, likelihood_name
 from gcmf.data.split import folds, split
+from gcmf.data.vocabulary import as_index
 from gcmf.errors import DataError
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gcmf.data.schema import LikelihoodLike
-    from gcmf.data.split import RandomState
     from gcmf.data.vocabulary import Vocabulary
+    from gcmf.options import RandomState
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +84,16 @@ class BoundRelation:
         return self.cells.shape
 
     def __repr__(self) -> str:
-        return f"<BoundRelation {self.schema}, {describe_cells(self.n_cells, self.shape)}>"
+        return f"<BoundRelation {self.schema}, {self.size}>"
+
+    @property
+    def size(self) -> str:
+        """Its sizes and its number of cells, in words."""
+        zeros = None
+        if self.cells.filled:
+            rows, cols = self.cells.members()
+            zeros = len(rows), len(cols)
+        return describe_cells(self.n_cells, self.shape, zeros)
 
 
 class Collection:
@@ -95,7 +105,8 @@ class Collection:
         What was observed. Two relations that name the same entity set share its entities.
     entities : mapping of str to ids, optional
         Ids that belong to an entity set whether or not some cell mentions them. They come first, in the
-        order given; the ids that relations bring follow in order of first appearance.
+        order given; the ids that relations bring follow in order of first appearance. In triplets and
+        long tables with `blanks="zero"` the declared ids have zeros too; a matrix has its rows and columns.
 
     Attributes
     ----------
@@ -128,14 +139,14 @@ class Collection:
     """The kind of frame that was brought, and that answers are given in: "polars" if all were, else "pandas"."""
 
     def __init__(self, relations: Iterable[Relation], entities: Mapping[str, object] | None = None) -> None:
-        given = _check_relations(relations)
-        declared = {name: list(ids) if isinstance(ids, Iterator) else ids for name, ids in (entities or {}).items()}
+        given = check_relations(relations)
+        declared = check_entities(entities)
         faults = list(_all_faults(given, declared))
         if faults:
             faults += [fault for relation in given for fault in duplicate_faults(relation)]
             raise DataError(faults)
         sets = {name: EntitySet(name, ids) for name, ids in align(axes(given), declared).items()}
-        self._assign(sets, _bind_all(given, sets))
+        self._assign(sets, _bind_all(given, sets, {name: len(as_index(ids)) for name, ids in declared.items()}))
         brought = {relation.block.frame for relation in given} - {None}
         self.frame = "polars" if brought == {"polars"} else "pandas"
 
@@ -146,7 +157,26 @@ class Collection:
         A key holds the row set, the column set and, if it has a third part, the name of the relation,
         which is otherwise "user-movie". Boolean arrays are bernoulli, everything else is gaussian.
         """
-        return cls([_shorthand(key, data) for key, data in matrices.items()])
+        return cls(read_mapping(matrices))
+
+    @classmethod
+    def of(cls, data: object, *, caller: str) -> Collection:
+        """Return data as a collection: one already, a relation, a list of relations, or a mapping of matrices.
+
+        Raises
+        ------
+        DataError
+            When it is none of these; `caller` says what for it was given.
+        """
+        if isinstance(data, Collection):
+            return data
+        if isinstance(data, Mapping):
+            return cls.from_mapping(data)
+        if isinstance(data, Relation):
+            return cls([data])
+        if isinstance(data, list | tuple) and data:
+            return cls(data)
+        raise DataError(wanted(data, caller))
 
     @property
     def n_cells(self) -> int:
@@ -182,7 +212,7 @@ class Collection:
             What is drawn at random: observed cells, or rows or columns with all their cells.
         relations : iterable of str, optional
             The relations to split; the others stay whole in the train part. All by default.
-        random_state : int or numpy.random.Generator or None
+        random_state : int, numpy.random.Generator, numpy.random.RandomState or None
             The same integer gives the same split; None gives another one each time.
         """
         return split(self, test_size, by=by, relations=relations, random_state=random_state)
@@ -226,7 +256,7 @@ class Collection:
         head = f"{len(self.relations)} relations, {len(self.entities)} entity sets, {self.n_cells:,} cells"
         lines = [f"<Collection: {head}>"]
         for own in self.relations.values():
-            lines.append(f"  {own.schema}, {describe_cells(own.n_cells, own.shape)}")
+            lines.append(f"  {own.schema}, {own.size}")
         lines.append("  entities: " + ", ".join(f"{name} {len(one):,}" for name, one in self.entities.items()))
         return "\n".join(lines)
 
@@ -234,27 +264,6 @@ class Collection:
         self.schema = Schema(tuple(entities), tuple(relation.schema for relation in relations))
         self.entities = MappingProxyType(entities)
         self.relations = MappingProxyType({relation.name: relation for relation in relations})
-
-
-def _check_relations(relations: object) -> list[Relation]:
-    """Return the relations as a list; refuse what is not made of relations."""
-    if isinstance(relations, Relation):
-        return [relations]
-    if isinstance(relations, Mapping):
-        msg = "Collection takes a list of relations; for a mapping of matrices use Collection.from_mapping."
-        raise DataError(msg)
-    given: list[Any] = list(relations) if hasattr(relations, "__iter__") else [relations]
-    faults = [
-        f"item {position} of the relations is {type(item).__name__}, not a Relation; wrap it as"
-        ' Relation("name", rows="...", cols="...", data=...).'
-        for position, item in enumerate(given)
-        if not isinstance(item, Relation)
-    ]
-    if not given:
-        faults = ["a collection needs at least one relation."]
-    if faults:
-        raise DataError(faults)
-    return given
 
 
 def _all_faults(relations: list[Relation], entities: dict[str, object]) -> Iterator[str]:
@@ -265,12 +274,15 @@ def _all_faults(relations: list[Relation], entities: dict[str, object]) -> Itera
         yield from relation_faults(relation)
 
 
-def _bind_all(relations: list[Relation], sets: dict[str, EntitySet]) -> list[BoundRelation]:
+def _bind_all(
+    relations: list[Relation], sets: dict[str, EntitySet], declared: Mapping[str, int]
+) -> list[BoundRelation]:
     bound: list[BoundRelation] = []
     faults: list[str] = []
     for one in relations:
         try:
-            cells = bind(one, sets[one.rows].vocabulary, sets[one.cols].vocabulary)
+            heads = declared.get(one.rows, 0), declared.get(one.cols, 0)
+            cells = bind(one, sets[one.rows].vocabulary, sets[one.cols].vocabulary, declared=heads)
         except DuplicateCellsError:
             faults += duplicate_faults(one)
         else:
@@ -278,23 +290,3 @@ def _bind_all(relations: list[Relation], sets: dict[str, EntitySet]) -> list[Bou
     if faults:
         raise DataError(faults)
     return bound
-
-
-def _shorthand(key: object, data: object) -> Relation:
-    if not (isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(part, str) for part in key)):
-        msg = (
-            f"the key {key!r} does not name a relation; use (rows, cols) or (rows, cols, name), such as"
-            f' ("user", "movie").'
-        )
-        raise DataError(msg)
-    rows, cols = key[:2]
-    name = key[2] if len(key) == 3 else f"{rows}-{cols}"
-    if sparse.issparse(data):
-        msg = (
-            f"relation {name!r}: a scipy.sparse matrix must say what its blanks are, which a mapping cannot;"
-            ' use Relation(..., blanks="missing") if a blank cell was never observed, or'
-            ' Relation(..., blanks="zero") if it is an observed zero.'
-        )
-        raise DataError(msg)
-    is_bool = isinstance(data, np.ndarray) and data.dtype == np.bool_
-    return Relation(name, rows, cols, data, "bernoulli" if is_bool else "gaussian")

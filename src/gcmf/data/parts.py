@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from gcmf.data.cells import HOLE, Cells, Side, Triplets, fill_cells, holes, list_cells, listed_places
+from gcmf.data.positions import Runs
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,6 +34,20 @@ def take(cells: Cells, numbers: npt.NDArray[np.int64]) -> tuple[Cells, Cells]:
     chosen = np.zeros(cells.n_cells, dtype=np.bool_)
     chosen[numbers] = True
     return _keep(cells, ~chosen), _keep(cells, chosen)
+
+
+def pick(cells: Cells, numbers: npt.NDArray[np.int64]) -> Triplets:
+    """Return the cells of these numbers (sorted), and nothing of the others."""
+    if not cells.filled:
+        side = cells.rows
+        return Triplets(Runs(side.indptr)[numbers].astype(np.int32), side.partner[numbers], side.value[numbers])
+    places = _places(cells, numbers)
+    row_members, col_members = cells.members()
+    row, col = np.divmod(places, len(col_members))
+    at, known = _find(listed_places(cells, 0, len(row_members) - 1), places)
+    x = np.zeros(len(places), dtype=cells.rows.value.dtype)
+    x[known] = cells.rows.value[at[known]]
+    return Triplets(row_members[row], col_members[col], x)
 
 
 def row_numbers(cells: Cells, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -73,14 +88,10 @@ def _keep(cells: Cells, kept: npt.NDArray[np.bool_]) -> Cells:
 def _take_filled(cells: Cells, numbers: npt.NDArray[np.int64]) -> tuple[Cells, Cells]:
     """Take cells out of a filled relation: they become holes there, and the holes are all it costs."""
     row_members, col_members = cells.members()
+    test = list_cells(pick(cells, numbers), cells.shape)
     places = _places(cells, numbers)
     listed = listed_places(cells, 0, len(row_members) - 1)
-    at = np.minimum(np.searchsorted(listed, places), max(len(listed) - 1, 0))
-    known = listed[at] == places if len(listed) else np.zeros(len(places), dtype=np.bool_)
-    taken = np.zeros(len(places), dtype=cells.rows.value.dtype)
-    taken[known] = cells.rows.value[at[known]]
-    row, col = np.divmod(places, len(col_members))
-    test = list_cells(Triplets(row_members[row], col_members[col], taken), cells.shape)
+    at, known = _find(listed, places)
 
     rest = cells.rows.value.copy()
     hole: Any = HOLE if rest.dtype == np.uint8 else np.nan
@@ -91,6 +102,14 @@ def _take_filled(cells: Cells, numbers: npt.NDArray[np.int64]) -> tuple[Cells, C
     left = Triplets(i.astype(np.int32), j.astype(np.int32), x)
     train = fill_cells(left, cells.shape, row_members=row_members, col_members=col_members)
     return train, test
+
+
+def _find(
+    listed: npt.NDArray[np.int64], places: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return where each place stands among the listed ones, sorted, and whether it does."""
+    at = np.minimum(np.searchsorted(listed, places), max(len(listed) - 1, 0))
+    return at, listed[at] == places if len(listed) else np.zeros(len(places), dtype=np.bool_)
 
 
 def _places(cells: Cells, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

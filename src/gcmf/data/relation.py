@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from gcmf.data.adapters import read
 from gcmf.data.adapters.long import read_long
-from gcmf.data.block import Block, Request, Source
+from gcmf.data.adapters.matrices import explain_blanks
+from gcmf.data.block import BLANKS, Block, Request, Source
 from gcmf.data.schema import RelationSchema, check_likelihood, likelihood_name, show_shape
 from gcmf.errors import DataError
 
@@ -30,13 +31,18 @@ class Relation:
         same set share its entities.
     data : array, sparse matrix, data frame or triplets
         A 2-D NumPy array (NaN is missing), a `numpy.ma` array (masked is missing), a `scipy.sparse` matrix
-        (needs `blanks`), a wide data frame (ids are its index and columns, null is missing; for frames
-        without an index see `gcmf.data.adapters.wide`), or a tuple `(row_ids, col_ids, values)`.
+        (needs `blanks`), a wide data frame (ids are its index and columns, null is missing, sparse columns need
+        `blanks`; for frames without an index see `gcmf.data.adapters.wide`), or a tuple
+        `(row_ids, col_ids, values)`.
     likelihood : {"gaussian", "bernoulli", "poisson"} or likelihood object
         What kind of number a cell is.
     blanks : {"missing", "zero"}, optional
-        For sparse matrices only, and required there: whether an unstored cell was never observed, or is
-        an observed zero.
+        What a cell is that is not listed: never observed, or an observed zero. Sparse matrices and frames must say;
+        triplets are "missing" unless they say "zero"; other data has no blanks. Zeros lie between all ids of this
+        relation: the rows and columns of a matrix; for triplets and long tables the ids that they mention and those
+        that `Collection(..., entities=)` declares. An id that only other relations bring is not observed here.
+    row_ids, col_ids : list of ids, optional
+        The ids of the rows and columns of an array or a sparse matrix; positions 0..n-1 if not given.
 
     Examples
     --------
@@ -61,11 +67,14 @@ class Relation:
         likelihood: str | LikelihoodLike = "gaussian",
         *,
         blanks: str | None = None,
+        row_ids: Source = None,
+        col_ids: Source = None,
     ) -> None:
         _check_names(name, rows, cols)
         check_likelihood(likelihood, relation=name)
         self.name, self.rows, self.cols, self.likelihood = name, rows, cols, likelihood
-        self.block = data if isinstance(data, Block) else read(data, Request(name, rows, cols, blanks))
+        request = Request(name, rows, cols, blanks, row_ids, col_ids)
+        self.block = data if isinstance(data, Block) else read(data, request)
 
     @classmethod
     def from_frame(  # noqa: PLR0913 - the signature is the public contract
@@ -77,8 +86,9 @@ class Relation:
         cols: str,
         row: str,
         col: str,
-        value: str,
+        value: str | None,
         likelihood: str | LikelihoodLike = "gaussian",
+        blanks: str = "missing",
     ) -> Relation:
         """Return the relation that a long data frame holds, one line per cell.
 
@@ -92,12 +102,31 @@ class Relation:
             The entity sets of the rows and columns.
         row, col, value : str
             The frame's columns that hold the row id, the column id and the value of each cell. A null
-            value is a missing cell; a null id is refused.
+            value is a missing cell; a null id is refused. `value=None` makes every line a 1.
         likelihood : {"gaussian", "bernoulli", "poisson"} or likelihood object
             What kind of number a cell is.
+        blanks : {"missing", "zero"}
+            What a pair of ids is that no line lists: never observed, or an observed zero (see `Relation`).
+
+        Examples
+        --------
+        Implicit feedback, who clicked what; a user or page without a click is declared, to be all zeros:
+
+        >>> import pandas as pd
+        >>> clicks = pd.DataFrame({"who": ["ann", "bob"], "what": ["home", "news"]})
+        >>> clicked = Relation.from_frame("clicks", clicks, rows="user", cols="page", row="who", col="what",
+        ...                               value=None, likelihood="bernoulli", blanks="zero")
+        >>> clicked
+        <Relation clicks: user × page (bernoulli), 2 × 2, 4 cells (100% observed, blanks are zeros)>
+        >>> from gcmf import Collection
+        >>> Collection([clicked], entities={"user": ["ann", "bob", "cat"]}).n_cells
+        6
         """
         _check_names(name, rows, cols)
-        block = read_long(frame, Request(name, rows, cols), row=row, col=col, value=value)
+        request = Request(name, rows, cols, blanks)
+        if blanks not in BLANKS:
+            raise DataError(explain_blanks(request, "a long table"))
+        block = read_long(frame, request, row=row, col=col, value=value)
         return cls(name, rows, cols, block, likelihood)
 
     @property
@@ -126,13 +155,19 @@ class Relation:
         return self.block.n_cells
 
     def __repr__(self) -> str:
-        return f"<Relation {self.schema}, {describe_cells(self.n_cells, self.shape)}>"
+        zeros = self.shape if self.block.filled else None
+        return f"<Relation {self.schema}, {describe_cells(self.n_cells, self.shape, zeros)}>"
 
 
-def describe_cells(n_cells: int, shape: tuple[int, int]) -> str:
-    """Return the size of a relation in words, ending in "4 cells (66.7% observed)"."""
+def describe_cells(n_cells: int, shape: tuple[int, int], zeros: tuple[int, int] | None = None) -> str:
+    """Return the size of a relation in words, ending in "4 cells (66.7% observed)".
+
+    `zeros` is how many entities of either set have zeros for blanks, if any have.
+    """
     share = n_cells / max(shape[0] * shape[1], 1)
-    return f"{show_shape(shape)}, {n_cells:,} cells ({100 * share:.3g}% observed)"
+    where = "" if zeros is None or zeros == shape else f" between {show_shape(zeros)} of them"
+    blanks = "" if zeros is None else f", blanks are zeros{where}"
+    return f"{show_shape(shape)}, {n_cells:,} cells ({100 * share:.3g}% observed{blanks})"
 
 
 def _check_names(name: object, rows: object, cols: object) -> None:

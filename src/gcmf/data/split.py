@@ -8,6 +8,7 @@ import numpy as np
 
 from gcmf.data.parts import col_numbers, row_numbers, take
 from gcmf.errors import DataError, OptionError, UnknownIdError, did_you_mean
+from gcmf.options import as_generator, is_integer, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
     from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
+    from gcmf.options import RandomState
 
-RandomState = int | np.random.Generator | None
 _WAYS = ("cell", "row", "col")
 
 
@@ -30,11 +31,11 @@ def split(
     random_state: RandomState,
 ) -> tuple[Collection, Collection]:
     """Return (train, test); see `Collection.split`."""
-    if not (isinstance(test_size, int | float) and 0 < test_size < 1):
+    if not (is_number(test_size) and 0 < test_size < 1):
         msg = f"test_size={test_size!r} must be a share between 0 and 1, such as 0.2."
         raise OptionError(msg)
     chosen = _chosen(data, by=by, relations=relations)
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     numbers: dict[str, npt.NDArray[np.int64]] = {}
     faults: list[str] = []
     for name in chosen:
@@ -59,7 +60,7 @@ def folds(
     random_state: RandomState,
 ) -> Iterator[tuple[Collection, Collection]]:
     """Return an iterator of (train, test); see `Collection.folds`. Bad options are refused at once."""
-    if isinstance(n_folds, bool) or not isinstance(n_folds, int | np.integer) or not 2 <= n_folds <= 65535:
+    if not is_integer(n_folds) or not 2 <= n_folds <= 65535:
         msg = f"n_folds={n_folds!r} must be an integer of at least 2, such as 5."
         raise OptionError(msg)
     chosen = _chosen(data, by=by, relations=relations)
@@ -67,7 +68,7 @@ def folds(
     faults = [_too_few(name, by, count, f"n_folds={n_folds}") for name, count in units.items() if count < n_folds]
     if faults:
         raise DataError(faults)
-    rng = np.random.default_rng(random_state)
+    rng = as_generator(random_state)
     labels = {name: _labels(rng, count, n_folds) for name, count in units.items()}
     return (_fold(data, by, labels, fold) for fold in range(n_folds))
 
@@ -102,7 +103,7 @@ def _labels(rng: np.random.Generator, count: int, n_folds: int) -> npt.NDArray[n
 
 
 def _chosen(data: Collection, *, by: str, relations: Iterable[str] | None) -> list[str]:
-    if by not in _WAYS:
+    if not isinstance(by, str) or by not in _WAYS:
         msg = f"by={by!r} must be one of {', '.join(map(repr, _WAYS))}.{did_you_mean(by, _WAYS)}"
         raise OptionError(msg)
     if relations is None:

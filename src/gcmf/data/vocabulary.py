@@ -66,7 +66,11 @@ class Vocabulary:
 
     def index(self, ids: Ids) -> npt.NDArray[np.int64]:
         """Return the position of each id, and -1 for each one that is unknown."""
-        return np.asarray(self.ids.get_indexer(as_index(ids)), dtype=np.int64)
+        asked = as_index(ids)
+        found = np.asarray(self.ids.get_indexer(asked), dtype=np.int64)
+        if asked.dtype == object and "numbers" in id_kinds(self.ids):
+            found[[isinstance(item, bool | np.bool_) for item in asked]] = -1  # Python has True == 1
+        return found
 
     def union(self, other: Vocabulary) -> Vocabulary:
         """Return these ids followed by those of `other` that are new, each in its order."""
@@ -142,8 +146,15 @@ def _encode(ids: Ids) -> tuple[Positions, Vocabulary]:
             positions, distinct = _tabulate(ids, low=low, high=high)
             return positions, Vocabulary(distinct).of_kind(kind)
     # Objects are made an index only once they are distinct: pandas looks at each string to find its type.
-    codes, uniques = _factorize(ids if isinstance(ids, np.ndarray) else as_index(ids))
-    return codes, Vocabulary(as_index(uniques)).of_kind(kind)
+    whole = ids if isinstance(ids, np.ndarray) else as_index(ids)
+    codes, uniques = _factorize(whole)
+    known = as_index(uniques)
+    # To Python True is 1, so that only the ids as they came can tell them apart; text is spared the look.
+    both = {"numbers", "True or False"}
+    if whole.dtype == object and both & set(id_kinds(known)) and both <= set(id_kinds(whole)):
+        msg = "there are numbers and True or False among them, and to Python True is 1"
+        raise TypeError(msg)
+    return codes, Vocabulary(known).of_kind(kind)
 
 
 def _tabulate(
@@ -183,9 +194,19 @@ def _factorize(ids: Any) -> tuple[npt.NDArray[Any], Any]:  # noqa: ANN401 - an a
     return codes.astype(np.int16 if len(known) < 2**15 else np.int32, copy=False), known
 
 
+def is_id_list(ids: object) -> bool:
+    """Whether this can be a list of ids: one column, and not a single word."""
+    table = getattr(ids, "ndim", 1) != 1 or hasattr(ids, "columns")
+    return hasattr(ids, "__iter__") and not (table or isinstance(ids, str | bytes))
+
+
 def id_faults(index: pd.Index[Any], what: str) -> list[str]:
-    """Return what keeps an index from being a vocabulary: null ids and repeated ids."""
+    """Return what keeps an index from being a vocabulary: null ids, repeated ids, things that are no ids."""
     faults: list[str] = []
+    try:
+        hash(tuple(index)) if index.dtype == object else None
+    except TypeError as error:
+        return [f"{what} cannot be used: {error}; use integers, strings, dates or tuples of these."]
     null = np.flatnonzero(index.isna())
     if len(null):
         faults.append(f"{what}: a null id at position {null[0]}{and_more(len(null) - 1)}; give every entity an id.")
@@ -197,6 +218,34 @@ def id_faults(index: pd.Index[Any], what: str) -> list[str]:
                 " make the ids distinct, or merge what belongs to one id."
             )
     return faults
+
+
+_KINDS = {
+    "string": "text", "boolean": "True or False", "bytes": "bytes", "empty": "",
+    "integer": "numbers", "floating": "numbers", "mixed-integer-float": "numbers", "decimal": "numbers",
+    "datetime64": "times", "datetime": "times", "date": "dates",
+}  # fmt: skip
+
+
+def id_kinds(ids: Any) -> dict[str, object]:  # noqa: ANN401 - an index or an array
+    """Return the kinds of ids there are, "numbers", "text" and so on, and the first id of each.
+
+    Ids of different kinds never match, however alike they look: '1' is not 1.
+    """
+    if not len(ids):
+        return {}
+    inferred = pd.api.types.infer_dtype(ids, skipna=True)
+    if inferred in _KINDS:
+        return {_KINDS[inferred]: ids[0]}
+    types: dict[type, object] = {}
+    for item in ids:
+        types.setdefault(type(item), item)
+    kinds: dict[str, object] = {}
+    for item in types.values():
+        kind = _KINDS.get(pd.api.types.infer_dtype([item], skipna=True), f"{type(item).__name__}s")
+        if kind:
+            kinds.setdefault(kind, item)
+    return kinds
 
 
 def show_id(item: object) -> str:

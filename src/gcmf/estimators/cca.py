@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from gcmf.errors import DataError
 from gcmf.estimators.views import MultiViewEstimator
 
 if TYPE_CHECKING:
@@ -59,8 +60,11 @@ class CCA(MultiViewEstimator):
     (['shared'], (80, 4))
     """
 
-    def fit(self, X: Any, Y: Any) -> CCA:  # noqa: ANN401 - anything array-like
+    def fit(self, X: Any, Y: Any = None) -> CCA:  # noqa: ANN401 - anything array-like
         """Fit two tables with the same rows; NaN is missing, infinity is refused."""
+        if Y is None:
+            msg = "CCA takes two tables with the same rows: fit(X, Y). For a single table use gcmf.PCA."
+            raise DataError(msg)
         self._flat_target = np.ndim(Y) == 1
         self._fit_tables({"X": X, "Y": _column(Y)})
         return self
@@ -69,7 +73,7 @@ class CCA(MultiViewEstimator):
         """Return the factors of rows from X, Y or both; None and NaN are missing, (n, n_factors_active_)."""
         return self._transform_tables([X, _column(Y)])
 
-    def fit_transform(self, X: Any, Y: Any) -> Floats | pd.DataFrame:  # noqa: ANN401
+    def fit_transform(self, X: Any, Y: Any = None) -> Floats | pd.DataFrame:  # noqa: ANN401
         """Return fit(X, Y).transform(X, Y)."""
         return self.fit(X, Y).transform(X, Y)
 

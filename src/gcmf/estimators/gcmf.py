@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pandas as pd
@@ -12,15 +12,28 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from gcmf.data.collection import Collection
-from gcmf.data.vocabulary import as_index, show_id
-from gcmf.errors import ConvergenceWarning, OptionError, UnknownIdError, did_you_mean
+from gcmf.errors import ConvergenceWarning, GcmfError, UnknownIdError, did_you_mean
+from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_table, give, like, structure_table
 from gcmf.fit import Status, fit
 from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.predict import predict_grid, predict_pairs, score_cells
 from gcmf.model.structure import roles
-from gcmf.options import BiasSides, FitOptions, Inference, Priors, Sharing, Solver
+from gcmf.options import (
+    BiasSides,
+    FitOptions,
+    Inference,
+    Priors,
+    RandomState,
+    Sharing,
+    Solver,
+    as_generator,
+    check_choice,
+    check_flag,
+    check_path,
+    listed_callbacks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,11 +41,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gcmf.data.collection import BoundRelation
+    from gcmf.data.id_kind import Ids
+    from gcmf.data.relation import Relation
     from gcmf.data.schema import Schema
-    from gcmf.data.vocabulary import Vocabulary
     from gcmf.fit import StepInfo
 
+    Floats = NDArray[np.float64]
+    Data = Collection | Relation | Sequence[Relation] | Mapping[tuple[str, ...], Any]
+
 Unknown = Literal["error", "prior"]
+Predictions = Any
+"""Means, or means and deviations: arrays, or columns where ids were columns. The overloads of `predict` say which."""
+
+
+class UnfittedError(GcmfError, NotFittedError):  # type: ignore[misc]  # scikit-learn has no types
+    """A model was asked before it was fitted."""
 
 
 class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -53,13 +77,14 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     inference
         "vb" for variational Bayes, "map" for a point estimate (needs proper `priors`).
     priors
-        `Priors(...)` of the precisions; vague by default.
+        `Priors(...)` of the precisions, or a mapping of its fields; vague by default.
     max_iter, tol
         Sweep at most `max_iter` times, until a sweep raises the bound by less than `tol` of its size.
     n_init
         Random starts; the one with the best bound is kept.
     random_state
-        Seed (int), numpy Generator, or None. The same seed gives the same bits for any number of threads.
+        Seed (int), numpy Generator or RandomState, or None. The same seed gives the same bits for any number of
+        threads.
     dtype
         "float32" or "float64", the precision of the factors while fitting.
     device
@@ -69,7 +94,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     progress
         True, False, or "auto": a progress bar if a person is watching and the fit takes more than two seconds.
     callbacks
-        Functions called with a `StepInfo` after every sweep; one that returns True stops the fit.
+        A function, or several, called with a `StepInfo` after every sweep; one that returns True stops the fit.
     checkpoint
         A path where the model of the sweep is saved about once a minute while fitting.
     solver, damping
@@ -94,16 +119,16 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         sharing: Sharing = "group",
         bias: bool | Mapping[str, BiasSides] = True,
         inference: Inference = "vb",
-        priors: Priors | None = None,
+        priors: Priors | Mapping[str, float] | None = None,
         max_iter: int = 1000,
         tol: float = 1e-6,
         n_init: int = 1,
-        random_state: int | np.random.Generator | None = None,
+        random_state: RandomState = None,
         dtype: str = "float32",
         device: str = "auto",
         n_threads: int | None = None,
         progress: bool | Literal["auto"] = "auto",
-        callbacks: Sequence[Callable[[StepInfo], object]] = (),
+        callbacks: Callable[[StepInfo], object] | Sequence[Callable[[StepInfo], object]] = (),
         checkpoint: str | Path | None = None,
         solver: Solver = "exact",
         damping: float = 0.3,
@@ -128,8 +153,11 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     # --- fit ---------------------------------------------------------------------------------------------------
 
-    def fit(self, data: Collection | Mapping[tuple[str, ...], Any], y: None = None) -> GCMF:
-        """Fit a Collection, or a mapping {("user", "movie"): X, ("user", "trait", "name"): Y} of arrays."""
+    def fit(self, data: Data, y: None = None) -> GCMF:
+        """Fit a Collection, a Relation, a list of relations, or a mapping of arrays.
+
+        A mapping is {("user", "movie"): X, ("user", "trait", "name"): Y}, as `Collection.from_mapping` takes it.
+        """
         del y
         return self._fit(data, self._options())
 
@@ -137,13 +165,15 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         names = ("n_factors", "sharing", "bias", "inference", "max_iter", "tol", "n_init", "dtype", "device",
                  "n_threads", "solver", "damping")  # fmt: skip
         chosen = {name: getattr(self, name) for name in names} | more
-        return FitOptions(**chosen, priors=self.priors if self.priors is not None else Priors())
+        check_flag("progress", self.progress, "auto")
+        check_path("checkpoint", self.checkpoint)
+        listed_callbacks(self.callbacks)
+        return FitOptions(**chosen, priors=Priors.of(self.priors))
 
-    def _fit(self, data: Collection | Mapping[tuple[str, ...], Any], options: FitOptions) -> GCMF:
-        if not isinstance(data, Collection):
-            data = Collection.from_mapping(data)
+    def _fit(self, data: Data, options: FitOptions) -> GCMF:
+        data = Collection.of(data, caller=f"{type(self).__name__}.fit")
+        rng = as_generator(self.random_state)
         self._frame = data.frame
-        rng = np.random.default_rng(self.random_state)
         with watch(self, data, options) as callbacks:
             result = fit(data, options, rng, callbacks)
         self._settle(summarize(result.spec, result.posterior, data), result.trace, result.status)
@@ -167,7 +197,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """The fitted model behind the answers."""
         if not hasattr(self, "_fitted"):
             msg = f"This {type(self).__name__} is not fitted yet: call fit(data) first."
-            raise NotFittedError(msg)
+            raise UnfittedError(msg)
         return self._fitted
 
     @property
@@ -187,14 +217,15 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         ids = self.fitted_.vocabularies[entity]
         return give(factor_table(self.fitted_, entity, std=std), self._frame, name=entity, ids=ids)
 
-    def biases(self, relation: str, side: Literal["rows", "cols"], *, std: bool = False) -> Frame:
+    def biases(self, relation: str, side: Literal["rows", "cols"], *, std: bool = False) -> pd.Series[float]:
         """Means (or deviations) of one side's biases, in the scale of the predictor (Gaussian: of the data)."""
-        f, m, at = self.fitted_, self._relation(relation), _one_of("side", side, ("rows", "cols"))
+        f, m, at = self.fitted_, self._relation(relation), check_choice("side", side, ("rows", "cols"))
         column = bias_table(f, m, at, std=std)
         if self._frame == "pandas":
             return column
         entity = getattr(f.schema.relations[m], side)
-        return give(column.to_frame(), self._frame, name=entity, ids=f.vocabularies[entity])
+        table: Any = give(column.to_frame(), self._frame, name=entity, ids=f.vocabularies[entity])
+        return table  # type: ignore[no-any-return]  # a polars frame, which has no type here
 
     def structure(self) -> Frame:
         """A row per active factor: its activity in every entity set, its role, and the relations it reaches.
@@ -210,20 +241,44 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         "bias" is what the biases explain alone, a factor's column what it adds to them by itself, "total" the
         whole model; factors that overlap make the columns sum to more or less than the total. Measured on the
-        training cells (on an even sample of a million of them where there are more).
+        training cells; where a relation has more than 200,000, on that many drawn at random, the same in every fit.
         """
         return give(explained_table(self.fitted_), self._frame, name="relation")
+
+    @overload
+    def predict(
+        self, relation: str, rows: pd.Series[Any], cols: pd.Series[Any], *, grid: Literal[False] = False,
+        return_std: Literal[False] = False, unknown: Unknown = "error",
+    ) -> pd.Series[float]: ...  # fmt: skip
+
+    @overload
+    def predict(
+        self, relation: str, rows: pd.Series[Any], cols: pd.Series[Any], *, grid: Literal[False] = False,
+        return_std: Literal[True], unknown: Unknown = "error",
+    ) -> tuple[pd.Series[float], pd.Series[float]]: ...  # fmt: skip
+
+    @overload
+    def predict(
+        self, relation: str, rows: Ids = None, cols: Ids = None, *, grid: bool = False,
+        return_std: Literal[False] = False, unknown: Unknown = "error",
+    ) -> Floats: ...  # fmt: skip
+
+    @overload
+    def predict(
+        self, relation: str, rows: Ids = None, cols: Ids = None, *, grid: bool = False,
+        return_std: Literal[True], unknown: Unknown = "error",
+    ) -> tuple[Floats, Floats]: ...  # fmt: skip
 
     def predict(  # noqa: PLR0913 - the contract
         self,
         relation: str,
-        rows: Any = None,  # noqa: ANN401 - ids of any kind
-        cols: Any = None,  # noqa: ANN401
+        rows: Ids = None,
+        cols: Ids = None,
         *,
         grid: bool = False,
         return_std: bool = False,
         unknown: Unknown = "error",
-    ) -> Any:  # noqa: ANN401 - an array or a column, or two of them
+    ) -> Predictions:
         """Predict cells of a relation by id: mean (and with `return_std` the predictive standard deviation).
 
         `rows` and `cols` are paired, one prediction each (a single id is paired with all of the other side);
@@ -232,35 +287,46 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         are arrays. An id that the model has never heard of is an error, or with `unknown="prior"` predicted from
         the prior.
         """
-        _one_of("unknown", unknown, ("error", "prior"))
+        check_choice("unknown", unknown, ("error", "prior"))
+        check_flag("grid", grid)
+        check_flag("return_std", return_std)
         f, m = self.fitted_, self._relation(relation)
         ends = f.schema.relations[m]
         i, j = self._index(ends.rows, rows, unknown), self._index(ends.cols, cols, unknown)
         whole = grid or rows is None or cols is None
-        answer = tuple(predict_grid(f, m, i, j) if whole else predict_pairs(f, m, *_pair(i, j)))
+        answer = tuple(predict_grid(f, m, i, j) if whole else predict_pairs(f, m, *pair(i, j)))
         if not whole:
             names = (relation, f"{relation}_std")
             answer = tuple(like(part, rows, cols, name=name) for part, name in zip(answer, names, strict=True))
         return answer if return_std else answer[0]
 
-    def score(self, data: Collection, y: None = None, *, unknown: Unknown = "error") -> Frame:
+    def score(self, data: Data, y: None = None, *, unknown: Unknown = "error") -> Frame:
         """Compare predictions with the cells of a collection, per relation: rmse, mae, log_likelihood, n, auc.
 
-        `log_likelihood` is the mean log predictive density (probability) per cell; `auc` is for 0/1 relations.
+        Relations are matched by name; they must join the same entity sets as in the model, either way round, and have
+        the same likelihood. `log_likelihood` is the mean log predictive density (probability) per cell; `auc` is for
+        0/1 relations.
         """
         del y
-        return give(self._score_table(data, unknown=unknown), self._frame, name="relation")
+        given = Collection.of(data, caller=f"{type(self).__name__}.score")
+        return give(self._score_table(given, unknown=unknown), self._frame, name="relation")
 
     def _score_table(self, data: Collection, *, unknown: Unknown = "error") -> pd.DataFrame:
         """`score`, always in pandas."""
-        _one_of("unknown", unknown, ("error", "prior"))
+        check_choice("unknown", unknown, ("error", "prior"))
+        numbers = {name: self._relation(name) for name in data.relations}
+        turned = {name: is_turned(self.schema_.relations[m], data.relations[name]) for name, m in numbers.items()}
         rows = {}
-        for name, bound in data.relations.items():
-            rows[name] = score_cells(self.fitted_, self._relation(name), self._cells(data, bound, unknown))
+        for name, m in numbers.items():
+            cells = self._cells(data, data.relations[name], unknown)
+            parts = ((j, i, x) if turned[name] else (i, j, x) for i, j, x in cells)
+            rows[name] = score_cells(self.fitted_, m, parts)
         table = pd.DataFrame.from_dict({name: row._asdict() for name, row in rows.items()}, orient="index")
         return table if table["auc"].notna().any() else table.drop(columns="auc")
 
-    def _cells(self, data: Collection, bound: Any, unknown: Unknown) -> Iterator[tuple[Any, Any, Any]]:  # noqa: ANN401
+    def _cells(
+        self, data: Collection, bound: BoundRelation, unknown: Unknown
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Floats]]:
         i = self._index(bound.rows, data.entities[bound.rows].ids, "prior")
         j = self._index(bound.cols, data.entities[bound.cols].ids, "prior")
         for part in bound.cells.chunks(100_000):
@@ -324,41 +390,5 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             raise UnknownIdError(msg)
         return names.index(name)
 
-    def _index(self, entity: str, ids: Any, unknown: Unknown) -> NDArray[np.int64]:  # noqa: ANN401
-        vocabulary: Vocabulary = self.fitted_.vocabularies[entity]
-        if ids is None:
-            return np.arange(len(vocabulary))
-        ids = as_index(_listed(ids))  # flat: a column with an index of its own has no positions
-        index = vocabulary.index(ids)
-        if unknown == "error" and (index < 0).any():
-            strange = [ids[n] for n in np.flatnonzero(index < 0)[:3]]
-            more = int((index < 0).sum()) - len(strange)
-            names = ", ".join(map(show_id, strange)) + (f" and {more} more" if more else "")
-            msg = (f"The model has never seen {entity} {names}. Give unknown='prior' to predict new ids from the "
-                   f"prior, or declare them when building the collection: entities={{{entity!r}: ids}}.")  # fmt: skip
-            raise UnknownIdError(msg)
-        return index
-
-
-def _listed(ids: Any) -> Any:  # noqa: ANN401
-    """A single id becomes a list of one; strings and tuples are ids, not lists of them."""
-    if isinstance(ids, (str, bytes, tuple)) or not hasattr(ids, "__len__"):
-        return [ids]
-    return ids
-
-
-def _pair(i: NDArray[np.int64], j: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    if len(i) != len(j) and 1 not in (len(i), len(j)):
-        msg = (
-            f"rows and cols are paired, but there are {len(i)} rows and {len(j)} columns. Use grid=True for all pairs."
-        )
-        raise OptionError(msg)
-    pair = np.broadcast_arrays(i, j)
-    return pair[0], pair[1]
-
-
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> int:
-    if value not in allowed:
-        msg = f"The '{name}' parameter must be one of {', '.join(map(repr, allowed))}. Got {value!r} instead."
-        raise OptionError(msg)
-    return allowed.index(value)
+    def _index(self, entity: str, ids: Ids, unknown: Unknown) -> NDArray[np.int64]:
+        return locate(self.fitted_.vocabularies[entity], entity, ids, unknown=unknown)

@@ -43,7 +43,7 @@ class GFA(MultiViewEstimator):
         Loadings in the units of the view, exactly 0 where a factor is switched off. Signs are such that the
         largest loading of a factor, measured in the standard deviations of the views, is positive.
     mean_ : list of ndarray (n_features of the view,)
-        Intercepts; NaN for a feature that was never observed.
+        Intercepts; of a feature that was never observed, the mean of the others' in its view.
     noise_variance_ : ndarray (n_views,)
         Variance of what the factors leave over, in the units of the view, squared.
     explained_variance_ratio_ : ndarray (n_views, n_factors_active_)

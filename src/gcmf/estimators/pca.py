@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gcmf.estimators.views import ViewsEstimator
+from gcmf.estimators.views import ViewsEstimator, refused_as_data
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,7 +39,7 @@ class PCA(ViewsEstimator):
     components_ : ndarray (n_factors_active_, n_features)
         Unit length, the largest entry positive; in order of variance explained.
     mean_ : ndarray (n_features,)
-        Intercepts; NaN for a feature that was never observed.
+        Intercepts; of a feature that was never observed, the mean of the others'.
     noise_variance_ : float
         Variance of what the components leave over, in the units of the data, squared.
     explained_variance_ : ndarray (n_factors_active_,)
@@ -62,7 +62,8 @@ class PCA(ViewsEstimator):
     def fit(self, X: Any, y: None = None) -> PCA:  # noqa: ANN401 - anything array-like
         """Fit a table of samples by features; NaN is missing, infinity is refused."""
         del y
-        x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        with refused_as_data():
+            x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
         fitted = self._fit_views({"X": x}, sharing="common")
         # Between scores and components the model leaves the scale open: components get length one, as in PCA.
         self._partners = self._partners.rescaled(np.linalg.norm(self._partners.mean, axis=0))
@@ -76,7 +77,8 @@ class PCA(ViewsEstimator):
     def transform(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401
         """Return the scores of rows, new or old, from their observed cells, (n, n_factors_active_)."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        with refused_as_data():
+            x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return self._scores(x)
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gcmf.errors import StorageError
 from gcmf.model.fitted import summarize
+from gcmf.options import listed_callbacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,7 +35,7 @@ def watch(
     options: FitOptions,
 ) -> Iterator[list[Callable[[StepInfo], object]]]:
     """Yield the callbacks of a fit: the user's own, and checkpoints and a progress bar if they are wanted."""
-    callbacks = list(estimator.callbacks)
+    callbacks = listed_callbacks(estimator.callbacks)
     if estimator.checkpoint is not None:
         callbacks.append(Checkpoint(estimator, data))
     wanted = estimator.progress is True or (estimator.progress == "auto" and sys.stderr.isatty())

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.model.fitted import Fitted
 
-Frame = Any
-"""A data frame: of polars if that is what the collection was made of, else of pandas."""
+Frame = pd.DataFrame
+"""A data frame: of pandas, as type checkers are told, or of polars if that is what the collection was made of."""
 
 
 # --- in pandas ----------------------------------------------------------------------------------------------
@@ -84,7 +84,8 @@ def give(table: pd.DataFrame, frame: str, *, name: str, ids: Vocabulary | None =
         values = table[column].tolist() if table[column].dtype.kind not in "fiub" else table[column].to_numpy()
         columns.append(polars.Series(column, [list(v) if isinstance(v, tuple) else v for v in values])
                        if isinstance(values, list) else polars.Series(column, values))  # fmt: skip
-    return polars.DataFrame(columns)
+    made: Frame = polars.DataFrame(columns)
+    return made
 
 
 def like(values: NDArray[np.float64], *given: object, name: str) -> Any:  # noqa: ANN401 - what was given

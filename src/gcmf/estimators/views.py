@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,10 @@ from gcmf.fit import fit
 from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.foldin import Partners, fold_in
 from gcmf.model.structure import roles
-from gcmf.options import BiasSides, FitOptions
+from gcmf.options import BiasSides, FitOptions, RandomState, as_generator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,7 +50,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         max_iter: int = 1000,
         tol: float = 1e-6,
         n_init: int = 1,
-        random_state: int | np.random.Generator | np.random.RandomState | None = None,
+        random_state: RandomState = None,
         dtype: str = "float64",
         n_threads: int | None = None,
     ) -> None:
@@ -74,7 +75,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         means = {name: _observed_mean(name, x) for name, x in views.items()}
         data = Collection([Relation(name, "sample", f"features of {name}", _centered(x, means[name]))
                            for name, x in views.items()])  # fmt: skip
-        result = fit(data, chosen, _generator(self.random_state), ())
+        result = fit(data, chosen, as_generator(self.random_state), ())
         fitted = summarize(result.spec, result.posterior, data)
         self._read(result, fitted, list(means.values()))
         if result.trouble:
@@ -88,9 +89,11 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         per_feature = np.repeat(scale, width)[:, None]
         loadings = np.concatenate([fitted.mean[c] for c in cols]).astype(np.float64)
         signs = _signs(loadings)
+        seen = np.concatenate([result.spec.observed[c] for c in cols])
         self._partners = Partners(
             mean=loadings * signs * per_feature,
-            var=np.concatenate([fitted.var[c] for c in cols]).astype(np.float64) * per_feature**2,
+            # A feature that was never observed has no loadings, and says nothing of a row that has it.
+            var=np.concatenate([fitted.var[c] for c in cols]).astype(np.float64) * per_feature**2 * seen[:, None],
             weight=np.repeat(result.posterior.tau.mean / scale**2, width),
             precision=1.0 / fitted.prior_var[fitted.schema.entity_index("sample")],
         )
@@ -230,9 +233,19 @@ def shared_index(tables: Mapping[str, Any]) -> pd.Index[Any] | None:
 
 
 def _as_table(name: str, x: Any, *, least: int) -> Floats:  # noqa: ANN401 - anything array-like
-    table: Floats = check_array(x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least,
-                                input_name=f"view {name!r}", estimator=None)  # fmt: skip
+    with refused_as_data():
+        table: Floats = check_array(x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least,
+                                    input_name=f"view {name!r}", estimator=None)  # fmt: skip
     return table
+
+
+@contextmanager
+def refused_as_data() -> Iterator[None]:
+    """Make what scikit-learn refuses, in its own words, an error of this library (which is a ValueError too)."""
+    try:
+        yield
+    except ValueError as error:
+        raise DataError(str(error)) from error
 
 
 def _column_names(x: Any) -> list[str]:  # noqa: ANN401
@@ -254,12 +267,16 @@ def _check_lengths(arrays: Mapping[str, Floats]) -> int:
 
 
 def _observed_mean(name: str, x: Floats) -> Floats:
-    """Mean of each column's observed cells; NaN, that is unknown for good, where there are none."""
+    """Mean of each column's observed cells; where there are none, the mean of the other columns' means.
+
+    That is what the model itself expects of a feature without data: its prior is made of the other features.
+    """
     n = (~np.isnan(x)).sum(axis=0)
     if not n.any():
         msg = f"{name!r} has no observed value: all of its {x.size} cells are NaN. Leave it out."
         raise DataError(msg)
-    return np.asarray(np.divide(np.nansum(x, axis=0), n, out=np.full(x.shape[1], np.nan), where=n > 0))
+    mean = np.nansum(x, axis=0) / np.maximum(n, 1)
+    return np.asarray(np.where(n > 0, mean, mean[n > 0].mean()))
 
 
 def _centered(x: Floats, mean: Floats) -> Floats:
@@ -272,10 +289,3 @@ def _signs(loadings: Floats) -> Floats:
     """Return +1 or -1 per factor, such that its largest loading becomes positive."""
     largest = loadings[np.abs(loadings).argmax(axis=0), np.arange(loadings.shape[1])]
     return np.where(largest < 0, -1.0, 1.0)
-
-
-def _generator(seed: int | np.random.Generator | np.random.RandomState | None) -> np.random.Generator:
-    if isinstance(seed, np.random.RandomState):
-        # scikit-learn's own kind: draw a seed, so that it moves on as its users expect.
-        seed = int(seed.randint(2**31 - 1))
-    return np.random.default_rng(seed)

@@ -9,6 +9,7 @@ import numpy as np
 
 from gcmf.errors import OptionError
 from gcmf.likelihoods.base import jaakkola, log_two_cosh, sigmoid, softplus
+from gcmf.options import check_choice, is_number
 
 if TYPE_CHECKING:
     from gcmf.likelihoods.base import Floats
@@ -37,7 +38,8 @@ class Bernoulli:
     support = "binary"
 
     def __post_init__(self) -> None:
-        if not (self.zero_weight > 0 and np.isfinite(self.zero_weight)):
+        check_choice("bound", self.bound, ("tight", "paper", "cell"))
+        if not is_number(self.zero_weight) or self.zero_weight <= 0:
             msg = f"Bernoulli.zero_weight must be a positive number. Got {self.zero_weight!r} instead."
             raise OptionError(msg)
 

@@ -9,12 +9,14 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, xlogy
 
 from gcmf.likelihoods.base import jaakkola, log_two_cosh, sigmoid, softplus
+from gcmf.options import check_choice
 
 if TYPE_CHECKING:
     from gcmf.likelihoods.base import Floats
 
 #: h = max over θ of the second derivative of −log softplus(θ), reached at θ = 0.495.
 CURVATURE_PER_COUNT = 0.1670957
+_CODES = {"paper": 3, "cell": 4, "tight": 5, "exact": 6}
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
 # The nodes that compiled engines use while fitting.
@@ -68,6 +70,9 @@ class Poisson:
     support = "counts"
     zero_weight = 1.0
 
+    def __post_init__(self) -> None:
+        check_choice("bound", self.bound, tuple(_CODES))
+
     @property
     def quadratic_is_bound(self) -> bool:
         """Yes, except for the exact expectation."""
@@ -76,7 +81,7 @@ class Poisson:
     @property
     def code(self) -> int:
         """The number by which compiled engines know this likelihood and bound."""
-        return {"paper": 3, "cell": 4, "tight": 5, "exact": 6}[self.bound]
+        return _CODES[self.bound]
 
     def weight(self, largest: float) -> float:
         """κ of the whole relation, for the paper's bound."""

@@ -6,19 +6,27 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gcmf.data.cells import Triplets
+from gcmf.data.parts import pick
+from gcmf.data.split import draw
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
+    from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
 
-#: Cells per relation that are looked at; larger relations are sampled evenly.
+#: Cells per relation that are looked at; of larger relations so many are drawn at random, always the same ones.
 MAX_CELLS = 200_000
-#: Cells at a time: of those looked at, and of all that are passed on the way.
-_CHUNK, _PASSED = 10_000, 100_000
+_SEED = 0
+#: Cells at a time.
+_CHUNK = 10_000
 
 
 class Explained(NamedTuple):
@@ -43,13 +51,11 @@ def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tup
     s, likelihood = posterior.state, spec.likelihoods[m]
     relation = data.relations[spec.schema.relations[m].name]
     cells, (r, c) = relation.cells, spec.ends[m]
-    step = -(-cells.n_cells // MAX_CELLS)
     K = posterior.on.shape[1]
     base, alone, whole, plain = 0.0, np.zeros(K), 0.0, 0.0
     low, high = np.inf, -np.inf
-    for part in cells.chunks(step * max(1, min(_CHUNK, _PASSED // step))):
-        i, j = part.i[::step], part.j[::step]
-        x = (part.x[::step].astype(np.float64) - spec.center[m]) / spec.scale[m]
+    for i, j, value in _sample(cells):
+        x = (value.astype(np.float64) - spec.center[m]) / spec.scale[m]
         b = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[2 * m + 1][j] + spec.offset[m]
         low, high = min(low, x.min()), max(high, x.max())
         p = s.mean[r][i].astype(np.float64) * s.mean[c][j]
@@ -60,3 +66,17 @@ def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tup
     if low == high:
         return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
     return 1.0 - base / plain, (base - alone) / plain, 1.0 - whole / plain
+
+
+def _sample(cells: Cells) -> Iterator[Triplets]:
+    """Yield all cells, or MAX_CELLS different ones where there are more, some at a time.
+
+    Drawn, and not every n-th one: a step that divides the width of a complete matrix would see the same columns only.
+    """
+    if cells.n_cells <= MAX_CELLS:
+        yield from cells.chunks(_CHUNK)
+        return
+    i, j, x = pick(cells, draw(np.random.default_rng(_SEED), cells.n_cells, MAX_CELLS))
+    for start in range(0, MAX_CELLS, _CHUNK):
+        part = slice(start, start + _CHUNK)
+        yield Triplets(i[part], j[part], x[part])

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
+    _Entity = tuple[Floats, Floats, Floats, Floats]
 
 _CHUNK = 100_000
+#: Rows and columns predicted together: some megabytes, also where quadrature takes 21 numbers per cell.
+_TILE = 128, 1024
 
 
 class Prediction(NamedTuple):
@@ -38,15 +41,25 @@ def predict_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
 
 
 def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
-    """Predict the outer product of rows i and columns j."""
-    step = max(1, _CHUNK // max(len(j), 1))
+    """Predict the outer product of rows i and columns j, a tile at a time: three matrix products each."""
     mean, std = np.empty((len(i), len(j))), np.empty((len(i), len(j)))
-    for start in range(0, len(i), step):
-        part = slice(start, start + step)
-        rows, cols = np.repeat(i[part], len(j)), np.tile(j, len(i[part]))
-        answer = predict_pairs(fitted, m, rows, cols)
-        mean[part], std[part] = (a.reshape(-1, len(j)) for a in answer)
+    for left in range(0, len(j), _TILE[1]):
+        cols = slice(left, left + _TILE[1])
+        partner = _entity(fitted, fitted.ends[m][1], 2 * m + 1, j[cols])
+        for top in range(0, len(i), _TILE[0]):
+            rows = slice(top, top + _TILE[0])
+            own = _entity(fitted, fitted.ends[m][0], 2 * m, i[rows])
+            theta, var = _theta_grid(own, partner)
+            mean[rows, cols], std[rows, cols] = _answer(fitted, m, theta + fitted.offset[m], var)
     return Prediction(mean, std)
+
+
+def _theta_grid(own: _Entity, partner: _Entity) -> tuple[Floats, Floats]:
+    """Mean (less the offset) and variance of θ for every pair, as `theta_pairs` has them."""
+    (u, u_var, b, b_var), (p, p_var, d, d_var) = own, partner
+    mean = u @ p.T + b[:, None] + d
+    var = (u**2 + u_var) @ p_var.T + u_var @ (p**2).T
+    return mean, var + b_var[:, None] + d_var
 
 
 def theta_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> tuple[Floats, Floats]:
@@ -59,7 +72,7 @@ def theta_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> tuple[Floats,
     return mean, var + b_var + d_var
 
 
-def _entity(fitted: Fitted, e: int, layer: int, i: Indices) -> tuple[Floats, Floats, Floats, Floats]:
+def _entity(fitted: Fitted, e: int, layer: int, i: Indices) -> _Entity:
     """Factors and bias of entities, as means and variances; the prior's where the index is −1."""
     unknown = i < 0
     mean, var = fitted.mean[e][i].astype(np.float64), fitted.var[e][i].astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -155,11 +156,12 @@ class Spec:
 def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
     """Read off a collection everything that sweeps take for granted."""
     schema = data.schema
+    sizes = tuple(data.entities[name].size for name in schema.entities)
+    _check_memory(sum(sizes), options)
     relations = [data.relations[r.name] for r in schema.relations]
     likelihoods = tuple(resolve(r.likelihood) for r in relations)
     stats = [_summary(r.cells, lik) for r, lik in zip(relations, likelihoods, strict=True)]
     ends = tuple((schema.entity_index(r.rows), schema.entity_index(r.cols)) for r in schema.relations)
-    sizes = tuple(data.entities[name].size for name in schema.entities)
     observed = tuple(data.observed(name) for name in schema.entities)
     biased = _bias_layers(tuple(r.name for r in schema.relations), options)
     idle = [name for name, seen in zip(schema.entities, observed, strict=True) if not seen.any()]
@@ -204,6 +206,26 @@ def _looseness(likelihood: Likelihood, theta: float) -> float:
     return float(max(w[1] * 2.0 * step / max(slope[2] - slope[0], 1e-300), 1.0))
 
 
+def _check_memory(n_entities: int, options: FitOptions) -> None:
+    """Refuse factors that this machine cannot hold: means and variances of all entities, and one Gram matrix."""
+    K = int(options.n_factors)
+    needed = 2 * n_entities * K * np.dtype(options.dtype).itemsize + 8 * K * K
+    if needed > (memory := _memory()):
+        msg = (
+            f"n_factors={K:,} for {n_entities:,} entities needs {needed / 2**30:,.1f} GiB at the very least, and this"
+            f" machine has {memory / 2**30:,.1f}. Choose fewer: superfluous factors are only switched off."
+        )
+        raise OptionError(msg)
+
+
+def _memory() -> float:
+    """Bytes of memory that this machine has; infinity where it does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):  # there is no such question on Windows
+        return float("inf")
+
+
 @dataclass(frozen=True)
 class _Summary:
     mean: float
@@ -215,22 +237,26 @@ class _Summary:
 
 
 def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
-    """Moments of a relation's cells; unlisted cells of a filled relation are counted, not listed."""
+    """Moments of a relation's cells; unlisted cells of a filled relation are counted, not listed.
+
+    No square overflows or vanishes: a collection refuses such numbers (data/checks.py).
+    """
     value, n = cells.rows.value, cells.n_cells
     total = sum(float(x.sum()) for x in _listed(value))
     largest = max((float(x.max(initial=0.0)) for x in _listed(value)), default=0.0)
     if not isinstance(likelihood, Gaussian):
         constant = sum(float(likelihood.constant(x).sum()) for x in _listed(value))
         return _Summary(total / n, 0.0, 1.0, largest, constant)
-    center = np.float64(total / n)
+    low = min((float(x.min(initial=np.inf)) for x in _listed(value)), default=np.inf)
+    high = max((float(x.max(initial=-np.inf)) for x in _listed(value)), default=-np.inf)
     n_listed = sum(len(x) for x in _listed(value))
-    # Unlisted cells of a filled relation are zeros: they add center² each.
+    if n_listed < n:  # unlisted cells of a filled relation are zeros
+        low, high = min(low, 0.0), max(high, 0.0)
+    if low == high:
+        return _Summary(0.0, low, 1.0, largest, 0.0)
+    center = np.float64(total / n)
     spread = sum(float(((x - center) ** 2).sum()) for x in _listed(value)) + (n - n_listed) * center**2
-    scale = float(np.sqrt(spread / n))
-    if not np.isfinite(scale):
-        msg = f"The values of a gaussian relation reach {largest:.3g}: their squares overflow. Rescale them."
-        raise DataError([msg])
-    return _Summary(0.0, float(center), scale if scale > 0 else 1.0, largest, 0.0)
+    return _Summary(0.0, float(center), float(np.sqrt(spread / n)), largest, 0.0)
 
 
 def _listed(value: NDArray[Any], size: int = 1 << 16) -> Iterator[NDArray[np.float64]]:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from gcmf.data.vocabulary import Vocabulary
+    from gcmf.estimators.cca import CCA
+    from gcmf.estimators.gcmf import GCMF
+    from gcmf.estimators.gfa import GFA
+    from gcmf.estimators.pca import PCA
 
 __all__ = ["check", "load", "save", "to_dict"]
 
@@ -40,7 +44,7 @@ def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
     write(path, document)
 
 
-def load(path: str | Path) -> Any:  # noqa: ANN401 - whichever estimator was saved
+def load(path: str | Path) -> GCMF | CCA | GFA | PCA:
     """Read a model that `save` wrote: no training data is needed, and predictions are the same to the bit.
 
     Raises
@@ -52,7 +56,8 @@ def load(path: str | Path) -> Any:  # noqa: ANN401 - whichever estimator was sav
     for entity in document["entities"]:
         for part, key in _ids(entity):
             part[key] = decode(part[key])
-    return rebuild(document)
+    model: GCMF | CCA | GFA | PCA = rebuild(document)
+    return model
 
 
 def to_dict(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator

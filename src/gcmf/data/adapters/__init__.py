@@ -14,9 +14,10 @@ from narwhals.stable.v1 import dependencies as frames_known
 from scipy import sparse
 
 from gcmf.data.adapters.arrays import read_array, read_masked
-from gcmf.data.adapters.matrices import read_matrix
+from gcmf.data.adapters.matrices import explain_blanks, read_matrix
 from gcmf.data.adapters.triplets import read_triplets
 from gcmf.data.adapters.wide import read_wide
+from gcmf.data.block import BLANKS
 from gcmf.errors import DataError
 
 if TYPE_CHECKING:
@@ -44,12 +45,8 @@ def read(data: object, request: Request) -> Block:
     DataError
         When nothing can read it, or when its form is wrong.
     """
-    if request.blanks is not None and not sparse.issparse(data):
-        msg = (
-            f"relation {request.name!r}: blanks={request.blanks!r} is for scipy.sparse matrices; in"
-            f" {type(data).__name__} data a missing cell is NaN, masked or not listed. Leave blanks= out."
-        )
-        raise DataError(msg)
+    if request.blanks not in (None, *BLANKS):
+        raise DataError(explain_blanks(request, "a relation"))
     for knows, reader in READERS:
         if knows(data):
             return reader(data, request)

@@ -10,6 +10,7 @@ import numpy as np
 
 from gcmf.data.adapters.columns import frame_kind, number_values, open_frame
 from gcmf.data.adapters.triplets import triplet_block
+from gcmf.data.block import fill_blanks
 from gcmf.data.positions import parts
 from gcmf.errors import DataError, did_you_mean
 
@@ -18,13 +19,23 @@ if TYPE_CHECKING:
     from gcmf.data.block import Block, Request, Source
 
 
-def read_long(frame: Source, request: Request, *, row: str, col: str, value: str) -> Block:
-    """Read a long frame; null or NaN in the value column is a missing cell, whose ids still count."""
+def read_long(frame: Source, request: Request, *, row: str, col: str, value: str | None) -> Block:
+    """Read a long frame; without a value column every line is a 1.
+
+    Null or NaN in the value column is a missing cell, whose ids still count; where blanks are zeros no cell can be
+    missing, and it is left for the checks to refuse.
+    """
     opened = open_frame(frame)
-    _check_columns(opened, request, wanted={"row": row, "col": col, "value": value})
-    x = number_values(opened[value], what=f"relation {request.name!r}: the values in column {value!r}")
+    named = {"row": row, "col": col, "value": value}
+    _check_columns(opened, request, wanted={option: name for option, name in named.items() if name is not None})
+    if value is None:
+        x = np.ones(len(opened), dtype=np.uint8)
+    else:
+        x = number_values(opened[value], what=f"relation {request.name!r}: the values in column {value!r}")
     block = triplet_block(nw.to_native(opened[row]), nw.to_native(opened[col]), x, request=request)
     block = replace(block, frame=frame_kind(opened))
+    if request.filled:
+        return fill_blanks(block)
     if not any(np.isnan(x[part]).any() for part in parts(len(x))):
         return block
     missing = np.isnan(x)

@@ -1,13 +1,12 @@
-"""Sparse matrices and arrays of scipy: ids are positions, and blanks must be explained."""
+"""Sparse matrices and arrays of scipy: ids are positions unless they are given, and blanks must be explained."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from gcmf.data.adapters.arrays import check_two_dimensional
-from gcmf.data.block import Block, Request, Source, as_numbers
+from gcmf.data.adapters.arrays import check_two_dimensional, vocabularies
+from gcmf.data.block import Block, Request, Source, as_numbers, fill_blanks
 from gcmf.data.positions import Positions, Runs
-from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
 
 _PADDED = ("bsr", "dia")
@@ -23,8 +22,8 @@ def read_matrix(data: Source, request: Request) -> Block:
     if max(data.shape) > np.iinfo(np.int32).max:
         msg = f"relation {request.name!r}: {max(data.shape):,} entities on one side are too many."
         raise DataError(msg)
-    if request.blanks not in ("missing", "zero"):
-        raise DataError(_explain_blanks(request))
+    if request.blanks is None:
+        raise DataError(explain_blanks(request, "a scipy.sparse matrix"))
     if request.blanks == "missing" and data.format in _PADDED:
         msg = (
             f"relation {request.name!r}: a {data.format} matrix stores zeros as padding, so its observed"
@@ -33,12 +32,12 @@ def read_matrix(data: Source, request: Request) -> Block:
         raise DataError(msg)
     i, j, x = _stored(data)
     x = as_numbers(x, what=f"relation {request.name!r}: the values")
-    filled = request.blanks == "zero"
-    if filled and not x.all():
-        kept = x != 0
-        i, j, x = i[:][kept], j[:][kept], x[kept]
-    row_ids, col_ids = (Vocabulary.positions(size) for size in data.shape)
-    return Block(row_ids, col_ids, i, j, x, filled=filled)
+    row_ids, col_ids, faults = vocabularies(request, data.shape)
+    if faults:
+        none = np.empty(0, dtype=np.int32)
+        return Block(row_ids, col_ids, none, none, np.empty(0), faults=faults)
+    block = Block(row_ids, col_ids, i, j, x)
+    return fill_blanks(block) if request.filled else block
 
 
 def _stored(data: Source) -> tuple[Positions, Positions, Source]:
@@ -51,10 +50,11 @@ def _stored(data: Source) -> tuple[Positions, Positions, Source]:
     return cells.row, cells.col, cells.data
 
 
-def _explain_blanks(request: Request) -> str:
+def explain_blanks(request: Request, what: str) -> str:
+    """Say what the two choices are to who has made none, or another one."""
     given = "" if request.blanks is None else f" blanks={request.blanks!r} is neither of the two choices."
     return (
-        f"relation {request.name!r}: a scipy.sparse matrix must say what its blanks are.{given}"
+        f"relation {request.name!r}: {what} must say what its blanks are.{given}"
         ' Give blanks="missing" if a blank cell was never observed, as in ratings.'
         ' Give blanks="zero" if a blank cell is an observed zero, as in word counts.'
     )

@@ -1,0 +1,103 @@
+"""From what users ask by name to positions in a model: ids, pairs of them, and the cells of other collections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf.data.vocabulary import as_index, id_kinds, show_id
+from gcmf.errors import DataError, OptionError, UnknownIdError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gcmf.data.collection import BoundRelation
+    from gcmf.data.schema import RelationSchema
+    from gcmf.data.vocabulary import Vocabulary
+    from gcmf.estimators.gcmf import Unknown
+
+    Indices = NDArray[np.int64]
+
+
+def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown) -> Indices:  # noqa: ANN401 - any ids
+    """Return the position of each id, all of them for None; −1 for a strange one, or with "error" a refusal."""
+    if ids is None:
+        return np.arange(len(vocabulary))
+    try:
+        asked = as_index(_listed(ids, entity))  # flat: a column with an index of its own has no positions
+        index = vocabulary.index(asked)
+    except TypeError as error:
+        msg = f"The ids of {entity} must be one list of ids. Got {ids!r}, in which something can be no id: {error}."
+        raise OptionError(msg) from error
+    if unknown == "error" and (index < 0).any():
+        strange = [asked[n] for n in np.flatnonzero(index < 0)[:3]]
+        more = int((index < 0).sum()) - len(strange)
+        names = ", ".join(map(show_id, strange)) + (f" and {more} more" if more else "")
+        msg = (
+            f"The model has never seen {entity} {names}.{_hint(strange[0], vocabulary)} Give unknown='prior' to predict"
+            f" new ids from the prior, or declare them when building the collection: entities={{{entity!r}: ids}}."
+        )
+        raise UnknownIdError(msg)
+    return index
+
+
+def pair(i: Indices, j: Indices) -> tuple[Indices, Indices]:
+    """Return two lists as pairs; a single one is paired with all of the other."""
+    if len(i) != len(j) and 1 not in (len(i), len(j)):
+        msg = (
+            f"rows and cols are paired, but there are {len(i)} rows and {len(j)} columns. Use grid=True for all pairs."
+        )
+        raise OptionError(msg)
+    rows, cols = np.broadcast_arrays(i, j)
+    return rows, cols
+
+
+def is_turned(known: RelationSchema, given: BoundRelation) -> bool:
+    """Whether a relation of another collection has rows for columns; refuse one that is another relation.
+
+    Raises
+    ------
+    DataError
+        When it joins other entity sets, or its cells are of another kind.
+    """
+    if {known.rows, known.cols} != {given.rows, given.cols}:
+        msg = (
+            f"relation {known.name!r} joins {known.rows!r} and {known.cols!r} in the model, and {given.rows!r} and"
+            f" {given.cols!r} in the data. Name the entity sets as they were when the model was fitted."
+        )
+        raise DataError(msg)
+    if given.schema.likelihood != known.likelihood:
+        msg = (
+            f"relation {known.name!r} was fitted as {known.likelihood}, and is {given.schema.likelihood} in the data;"
+            f" their errors cannot be compared. Give it with likelihood={known.likelihood!r}."
+        )
+        raise DataError(msg)
+    return known.rows != given.rows
+
+
+def _listed(ids: Any, entity: str) -> Any:  # noqa: ANN401
+    """Make a single id a list of one; strings and tuples are ids, not lists of them."""
+    if isinstance(ids, Mapping | Set) or getattr(ids, "ndim", 1) > 1 or hasattr(ids, "columns"):
+        what = "a list in an order" if isinstance(ids, Mapping | Set) else "one column of ids"
+        msg = f"The ids of {entity} must be {what}, such as list(...). Got {type(ids).__name__} instead."
+        raise OptionError(msg)
+    if isinstance(ids, (str, bytes, tuple)) or not hasattr(ids, "__len__"):
+        return [ids]
+    return ids if getattr(ids, "ndim", 1) else [ids.item()]
+
+
+def _hint(item: Any, vocabulary: Vocabulary) -> str:  # noqa: ANN401 - an id
+    """Return " Did you mean 1? ..." where the id is known as a number and was asked as text, or the other way round."""
+    item = item.item() if isinstance(item, np.generic) else item
+    if isinstance(item, bool):
+        return " A mask is no list of ids: give ids[mask]."
+    for kind in (str, int, float):
+        try:
+            other = kind(item)
+        except (TypeError, ValueError, OverflowError):
+            continue
+        if type(other) is not type(item) and other in vocabulary:
+            return f" Did you mean {other!r}? The ids are {' and '.join(id_kinds(vocabulary.ids))}."
+    return ""

@@ -1,0 +1,97 @@
+"""Grids are pairs, and what is explained is measured on cells from everywhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from tests.helpers import random_pattern, random_posterior
+
+from gcmf.data.collection import Collection
+from gcmf.data.parts import pick
+from gcmf.data.relation import Relation
+from gcmf.model import explained, predict
+from gcmf.model.fitted import summarize
+from gcmf.model.spec import build
+from gcmf.options import FitOptions
+
+
+def collection(likelihood, shape=(9, 7)):
+    rng = np.random.default_rng(0)
+    draws = {"gaussian": rng.normal(size=shape), "bernoulli": rng.random(shape) < 0.4, "poisson": rng.poisson(3, shape)}
+    return Collection([Relation("x", "a", "b", draws[likelihood], likelihood)])
+
+
+def random_model(data, n_factors=3):
+    """A model of a collection whose every number is random."""
+    rng = np.random.default_rng(0)
+    spec, _ = build(data, FitOptions(n_factors=n_factors))
+    return summarize(spec, random_posterior(spec, random_pattern(spec, n_factors, rng), rng), data)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
+@pytest.mark.parametrize("tile", [(128, 1024), (2, 3)])
+def test_a_grid_is_its_pairs(likelihood, tile, monkeypatch):
+    monkeypatch.setattr(predict, "_TILE", tile)
+    model = random_model(collection(likelihood))
+    i, j = np.array([3, -1, 0, 8, 3]), np.array([6, 0, -1, 2])  # one twice, and on each side one known by its prior
+    grid = predict.predict_grid(model, 0, i, j)
+    pairs = predict.predict_pairs(model, 0, np.repeat(i, len(j)), np.tile(j, len(i)))
+    for whole, each in zip(grid, pairs, strict=True):
+        assert whole.shape == (5, 4)
+        np.testing.assert_allclose(whole.ravel(), each, rtol=1e-12)
+
+
+def test_a_grid_forms_no_pairs(monkeypatch):
+    monkeypatch.setattr(predict, "theta_pairs", None)
+    assert predict.predict_grid(random_model(collection("gaussian")), 0, np.arange(9), np.arange(7)).std.min() > 0
+
+
+def test_an_empty_grid_has_its_shape():
+    model = random_model(collection("gaussian"))
+    assert predict.predict_grid(model, 0, np.empty(0, np.int64), np.arange(3)).mean.shape == (0, 3)
+
+
+# --- variance explained -------------------------------------------------------------------------------------
+
+
+def planted(width, *, filled=False):
+    """A complete matrix in which every fifth column holds nothing, and a model that knows the rest exactly."""
+    rng = np.random.default_rng(1)
+    u, v = rng.normal(size=(100, 1)), rng.normal(size=(width, 1))
+    v[::5] = 0
+    noise = np.where(v.T == 0, 0.3, 0.01) * rng.normal(size=(100, width))
+    x = u @ v.T + noise
+    data = sparse.csr_array(x) if filled else x
+    collected = Collection([Relation("x", "a", "b", data, blanks="zero" if filled else None)])
+    spec, _ = build(collected, FitOptions(n_factors=1, bias=False))
+    posterior = random_posterior(spec, np.ones((2, 1), bool), rng)
+    posterior.state.mean[0][:], posterior.state.mean[1][:] = u, v / spec.scale[0]
+    for layer in posterior.state.bias_mean:
+        layer[:] = 0
+    return spec, posterior, collected
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["listed", "filled"])
+def test_a_part_of_the_cells_tells_what_all_of_them_tell(filled, monkeypatch):
+    spec, posterior, data = planted(200, filled=filled)
+    everything = explained.explain(spec, posterior, data)
+    monkeypatch.setattr(explained, "MAX_CELLS", 4000)  # every fifth cell, which are those of every fifth column
+    part = explained.explain(spec, posterior, data)
+    assert everything.total[0] > 0.8
+    assert abs(part.total[0] - everything.total[0]) < 0.02
+    assert abs(part.factors[0, 0] - everything.factors[0, 0]) < 0.02
+    again = explained.explain(spec, posterior, data)
+    np.testing.assert_array_equal(part.total, again.total)
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["listed", "filled"])
+def test_picked_cells_are_those_of_their_numbers(filled):
+    x = np.random.default_rng(2).poisson(0.7, (6, 5)).astype(float)
+    data = sparse.csr_array(x) if filled else np.where(x == 3, np.nan, x)
+    whole = Collection([Relation("x", "a", "b", data, "poisson", blanks="zero" if filled else None)])
+    train, _ = whole.split(0.3, random_state=0)  # which has holes
+    cells = train.relations["x"].cells
+    numbers = np.array([0, 1, 4, cells.n_cells - 1])
+    for part, full in zip(pick(cells, numbers), cells.triplets(), strict=True):
+        np.testing.assert_array_equal(part, full[numbers])
