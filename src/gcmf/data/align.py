@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.positions import Positions
     from gcmf.data.relation import Relation
+    from gcmf.data.units import Units
 
 
 def align(
@@ -55,6 +56,12 @@ def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary) -> Cells:
     i = _move(block.i, np.searchsorted(row_members, row_at).astype(np.int32))
     j = _move(block.j, np.searchsorted(col_members, col_at).astype(np.int32))
     return fill_cells(Listing(i, j, block.x, dtype), shape, row_members=row_members, col_members=col_members)
+
+
+def bind_units(relation: Relation, cols: Vocabulary) -> Units | None:
+    """Return the units of a relation's columns, indexed by the entity set."""
+    units = relation.block.units
+    return None if units is None else units.placed(_places(relation.block.col_ids, cols), len(cols))
 
 
 def _places(own: Vocabulary, whole: Vocabulary) -> npt.NDArray[np.int32]:

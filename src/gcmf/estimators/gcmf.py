@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -83,9 +82,6 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     _frame = "pandas"
     """The kind of frame that answers are given in."""
-    _units: Mapping[str, Mapping[str, Sequence[float]]] = MappingProxyType({})
-    """Mean and deviation of columns that a project file standardized, by relation; predictions here know nothing of
-    them, those of the command line are turned back."""
 
     def __init__(  # noqa: PLR0913 - one name for each thing that users differ in
         self,
@@ -188,7 +184,11 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return give(factor_table(self.fitted_, entity, std=std), self._frame, name=entity, ids=ids)
 
     def biases(self, relation: str, side: Literal["rows", "cols"], *, std: bool = False) -> Frame:
-        """Means (or deviations) of one side's biases, in the scale of the predictor (Gaussian: of the data)."""
+        """Means (or deviations) of one side's biases, in the scale of the predictor (Gaussian: of the data).
+
+        Where a project file standardized the columns, each has units of its own and the biases of rows go with all
+        of them: both sides are then in standard deviations of the columns.
+        """
         f, m, at = self.fitted_, self._relation(relation), _one_of("side", side, ("rows", "cols"))
         column = bias_table(f, m, at, std=std)
         if self._frame == "pandas":
@@ -210,7 +210,8 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         "bias" is what the biases explain alone, a factor's column what it adds to them by itself, "total" the
         whole model; factors that overlap make the columns sum to more or less than the total. Measured on the
-        training cells (on an even sample of a million of them where there are more).
+        training cells (on an even sample of a million of them where there are more). Columns that were standardized
+        count alike.
         """
         return give(explained_table(self.fitted_), self._frame, name="relation")
 
@@ -247,6 +248,9 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """Compare predictions with the cells of a collection, per relation: rmse, mae, log_likelihood, n, auc.
 
         `log_likelihood` is the mean log predictive density (probability) per cell; `auc` is for 0/1 relations.
+        Everything is in the units that the cells came in, also of columns that a project file standardized (age in
+        years, height in centimeters): those in large numbers weigh most in rmse and mae, all weigh alike in
+        log_likelihood.
         """
         del y
         return give(self._score_table(data, unknown=unknown), self._frame, name="relation")
@@ -263,23 +267,15 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _cells(self, data: Collection, bound: Any, unknown: Unknown) -> Iterator[tuple[Any, Any, Any]]:  # noqa: ANN401
         i = self._index(bound.rows, data.entities[bound.rows].ids, "prior")
         j = self._index(bound.cols, data.entities[bound.cols].ids, "prior")
-        for part in bound.cells.chunks(100_000):
+        for part in bound.chunks(100_000):
             if unknown == "error":
                 for entity, known, used in ((bound.rows, i, part.i), (bound.cols, j, part.j)):
                     missing = used[known[used] < 0]
                     if len(missing):
                         self._index(entity, data.entities[entity].ids[np.unique(missing)], "error")
-            yield i[part.i], j[part.j], part.x.astype(np.float64)
+            yield i[part.i], j[part.j], part.x
 
     # --- store -------------------------------------------------------------------------------------------------
-
-    def _extras(self) -> dict[str, Any]:
-        said = {"frame": self._frame} if self._frame != "pandas" else {}
-        return {**said, "units": self._units} if self._units else said
-
-    def _restore(self, extras: Mapping[str, Any]) -> None:
-        self._frame = str(extras.get("frame", "pandas"))
-        self._units = extras.get("units", {})
 
     def to_dict(self) -> dict[str, Any]:
         """The whole model as plain numbers, strings, lists and NumPy arrays."""

@@ -36,7 +36,8 @@ def collection():
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1])
-    model = gcmf.GCMF(2, random_state=0, max_iter=300, progress=False, priors=gcmf.Priors(tau_shape=1e-3)).fit(collection())
+    options = {"random_state": 0, "max_iter": 300, "progress": False, "priors": gcmf.Priors(tau_shape=1e-3)}
+    model = gcmf.GCMF(2, **options).fit(collection())
     model._units = {"user_numbers": {"age": (40.0, 10.0), "height": (170.0, 8.0)}}
     model.save(folder / "format1.safetensors")
     answers = {name: model.predict(name)[:2].tolist() for name in ("ratings", "tagged", "plays", "user_numbers")}
