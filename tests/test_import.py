@@ -7,7 +7,10 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+import gcmf
 
 HEAVY = ("numba", "pandas", "sklearn", "matplotlib", "scipy", "rich", "typer", "narwhals", "safetensors")
 FIT = """
@@ -55,3 +58,15 @@ def test_a_second_process_does_not_compile_again(tmp_path):
         assert misses == 0
     assert sum(hits for hits, _ in second) > 0
     assert second[0][0] > 0
+
+
+def test_loading_and_predicting_need_no_compiler(tmp_path):
+    model = gcmf.GCMF(1, max_iter=30, tol=1e-2, random_state=0, device="reference", progress=False)
+    model.fit({("a", "b"): np.outer(np.arange(5.0), np.arange(4.0))}).save(tmp_path / "m")
+    code = f"""
+import sys, json, gcmf
+model = gcmf.load({str(tmp_path / "m")!r})
+model.predict("a-b", return_std=True), model.factors("a"), model.structure(), model.variance_explained()
+print(json.dumps(sorted(sys.modules)))
+"""
+    assert not {"numba", "matplotlib", "rich"} & set(run(code))

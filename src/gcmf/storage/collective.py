@@ -154,7 +154,7 @@ def _read_likelihood(written: dict[str, Any], where: str) -> Likelihood:
     Matcher().match(written, LIKELIHOODS[name], where)
     try:
         return type(resolve(name))(**{key: value for key, value in written.items() if key != "name"})
-    except GcmfError as error:
+    except (GcmfError, TypeError) as error:  # TypeError: an integer that is beyond all floats
         msg = f"{where}: {error}"
         raise MalformedError(msg) from error
 

@@ -51,7 +51,7 @@ def rebuild(document: dict[str, Any]) -> Any:  # noqa: ANN401 - whichever estima
         When some part of it does not fit the description of such a file, or the other parts.
     """
     name = document.get("class")
-    if name not in CLASSES:
+    if not isinstance(name, str) or name not in CLASSES:
         refuse("class", name, f"one of {', '.join(CLASSES)}")
     matcher = _PARTS[name].matcher(document)
     matcher.match(document, DOCUMENTS[name], "")

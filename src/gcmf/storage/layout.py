@@ -39,7 +39,6 @@ class Piece:
     low: float = -FACTOR
     high: float = FACTOR
     types: tuple[str, ...] = ("float64",)
-    nan: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,7 @@ _LOADINGS = {
     "var": Piece(("features", "factors"), 0.0, math.inf),
     "weight": Piece(("features",), 0.0, math.inf),
     "precision": Piece(("factors",), math.ulp(0.0), math.inf),
-    "intercepts": Piece(("features",), -DATA, DATA, nan=True),
+    "intercepts": Piece(("features",), -DATA, DATA),
     "noise_variance": Piece(("views",), 0.0, math.inf),
     "explained": Piece(("views", "factors")),
 }
@@ -145,6 +144,8 @@ class Matcher:
             refuse(where, value, _type_name(wanted))
         elif isinstance(value, float) and not math.isfinite(value):
             refuse(where, value, "a finite number")
+        elif wanted is str and not _is_text(value):
+            refuse(where, value, "text that can be shown")
 
     def _mapping(self, value: object, wanted: dict[str, Any], where: str, at: int) -> None:
         if not isinstance(value, dict):
@@ -182,13 +183,12 @@ class Matcher:
                 self._agree(self.member_of(dim, at), size, where)
         if value.dtype == np.bool_ or not value.size:
             return
-        numbers = value[~np.isnan(value)] if wanted.nan else value
-        # Written so that a NaN, which is neither below nor above, is refused.
-        if len(numbers) and not (wanted.low <= numbers.min() and numbers.max() <= wanted.high):
-            msg = f"{where} holds numbers that are not within {wanted.low:g} and {wanted.high:g}"
-            raise MalformedError(msg)
-        if np.isinf(numbers).any():
+        low, high = value.min(), value.max()
+        if not (math.isfinite(low) and math.isfinite(high)):
             msg = f"{where} holds numbers that are not finite"
+            raise MalformedError(msg)
+        if low < wanted.low or high > wanted.high:
+            msg = f"{where} holds numbers that are not within {wanted.low:g} and {wanted.high:g}"
             raise MalformedError(msg)
 
     def _agree(self, dim: str, size: int, where: str, *, expected: int | None = None) -> None:
@@ -206,6 +206,15 @@ def refuse(where: str, value: object, wanted: str) -> NoReturn:
         found = _cut(repr(value)) if isinstance(value, str | int | float | NoneType) else f"a {type(value).__name__}"
     msg = f"{where or 'the model'} is {found}, where {wanted} is expected"
     raise MalformedError(msg)
+
+
+def _is_text(value: Any) -> bool:  # noqa: ANN401 - a string
+    """Whether a string is whole characters: half of one cannot be shown, or be the name of a column of polars."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _type_name(wanted: type | UnionType) -> str:

@@ -40,7 +40,7 @@ def settle(model: Any, document: dict[str, Any], status: Status, sizes: dict[str
         "two views have one name": len({view["name"] for view in views}) < len(views),
         "views/width do not add up to the loadings": min(widths, default=0) < 1 or sum(widths) != sizes["features"],
         "views/features are more or less than views/width": any(
-            len(view.get("features", [])) not in (0, view["width"]) for view in views
+            len(view["features"]) != view["width"] for view in views if "features" in view
         ),
         "fitted/on has not a row for the samples and one for each view": sizes.get("sets", sets) != sets,
         "fitted holds loadings that overflow": not (information <= _LARGEST).all(),
