@@ -1,6 +1,5 @@
 import datetime as dt
 import json
-import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -288,19 +287,6 @@ def test_the_file_is_plain_safetensors(saved):
         "ids": {"kind": "text", "dtype": str(pd.Index(["a"]).dtype), "buffer": None, "ends": None},
         "positional": False,
     }
-
-
-def test_an_interrupted_save_leaves_the_old_file(model, saved, monkeypatch):
-    old = saved.read_bytes()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StorageError, match="No space left on device"):
-        model.save(saved)
-    assert saved.read_bytes() == old
-    assert list(saved.parent.iterdir()) == [saved]
 
 
 def test_no_pickle_anywhere():
