@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import get_overloads
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -91,3 +92,15 @@ def test_answers_have_types():
         "tuple[Floats, Floats]",
     ]
     assert tables.Frame is pd.DataFrame
+
+
+def test_loading_and_predicting_need_no_compiler(tmp_path):
+    model = gcmf.GCMF(1, max_iter=30, tol=1e-2, random_state=0, device="reference", progress=False)
+    model.fit({("a", "b"): np.outer(np.arange(5.0), np.arange(4.0))}).save(tmp_path / "m")
+    code = f"""
+import sys, json, gcmf
+model = gcmf.load({str(tmp_path / "m")!r})
+model.predict("a-b", return_std=True), model.factors("a"), model.structure(), model.variance_explained()
+print(json.dumps(sorted(sys.modules)))
+"""
+    assert not {"numba", "matplotlib", "rich"} & set(run(code))

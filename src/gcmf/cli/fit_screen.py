@@ -77,7 +77,6 @@ def fit_and_show(path: Path, out: Path | None, *, holdout: float | None, chosen:
     options = {"random_state": 0, **project.options, **chosen}
     train, test = hide(data, holdout, seed=options["random_state"]) if holdout else (data, None)
     model = _fit(GCMF(**{**options, "progress": False}), train, test)
-    model._units = {name: dict(own) for name, own in project.units.items()}
     model.save(target)
     report = {
         "model": str(target), "status": model.status_.name.lower(), "says": str(model.status_),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.positions import Positions
     from gcmf.data.relation import Relation
+    from gcmf.data.units import Units
 
 
 def align(
@@ -64,6 +65,12 @@ def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary, *, declared: tu
 def _members(brought: npt.NDArray[np.int32], declared: int) -> npt.NDArray[np.int32]:
     """Return the indices of what a relation brings and of what is declared, sorted."""
     return np.union1d(np.arange(declared, dtype=np.int32), brought)
+
+
+def bind_units(relation: Relation, cols: Vocabulary) -> Units | None:
+    """Return the units of a relation's columns, indexed by the entity set."""
+    units = relation.block.units
+    return None if units is None else units.placed(_places(relation.block.col_ids, cols), len(cols))
 
 
 def _places(own: Vocabulary, whole: Vocabulary) -> npt.NDArray[np.int32]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gcmf.data.positions import Positions
+    from gcmf.data.units import Units
     from gcmf.data.vocabulary import Vocabulary
 
 Source = Any
@@ -67,6 +68,8 @@ class Block:
         What was found wrong with the ids while reading.
     frame : {"pandas", "polars"} or None
         The kind of frame that it was read from, if any.
+    units : Units or None
+        What its columns were standardized by, if they were.
     """
 
     row_ids: Vocabulary
@@ -78,6 +81,7 @@ class Block:
     bounded: bool = True
     faults: tuple[str, ...] = ()
     frame: str | None = None
+    units: Units | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

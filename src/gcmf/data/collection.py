@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.align import align, bind
-from gcmf.data.cells import Cells, DuplicateCellsError
+from gcmf.data.align import align, bind, bind_units
+from gcmf.data.cells import Cells, DuplicateCellsError, Triplets
 from gcmf.data.checks import (
     alignment_faults,
     axes,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from gcmf.data.schema import LikelihoodLike
+    from gcmf.data.units import Units
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.options import RandomState
 
@@ -67,6 +68,8 @@ class BoundRelation:
     cols: str
     likelihood: str | LikelihoodLike
     cells: Cells
+    units: Units | None = None
+    """What its columns were standardized by, if they were, in the order of the column set."""
 
     @property
     def schema(self) -> RelationSchema:
@@ -82,6 +85,15 @@ class BoundRelation:
     def shape(self) -> tuple[int, int]:
         """The sizes of its two entity sets in the collection."""
         return self.cells.shape
+
+    def chunks(self, size: int) -> Iterator[Triplets]:
+        """Yield every observed cell in row-major order and in the units that it came in, at most `size` at a time."""
+        for part in self.cells.chunks(size):
+            x = part.x.astype(np.float64)
+            if self.units is not None:
+                center, scale = self.units.of(part.j)
+                x = center + scale * x
+            yield part._replace(x=x)
 
     def __repr__(self) -> str:
         return f"<BoundRelation {self.schema}, {self.size}>"
@@ -234,11 +246,7 @@ class Collection:
     def with_cells(self, cells: Mapping[str, Cells]) -> Collection:
         """Return a collection with the same entities, holding these cells of the relations named."""
         part = object.__new__(Collection)
-        kept = [
-            BoundRelation(own.name, own.rows, own.cols, own.likelihood, cells[own.name])
-            for own in self.relations.values()
-            if own.name in cells
-        ]
+        kept = [replace(own, cells=cells[own.name]) for own in self.relations.values() if own.name in cells]
         part._assign(dict(self.entities), kept)
         part.frame = self.frame
         return part
@@ -286,7 +294,8 @@ def _bind_all(
         except DuplicateCellsError:
             faults += duplicate_faults(one)
         else:
-            bound.append(BoundRelation(one.name, one.rows, one.cols, one.likelihood, cells))
+            units = bind_units(one, sets[one.cols].vocabulary)
+            bound.append(BoundRelation(one.name, one.rows, one.cols, one.likelihood, cells, units))
     if faults:
         raise DataError(faults)
     return bound

@@ -11,8 +11,12 @@ from gcmf.errors import DataError
 from gcmf.estimators.views import MultiViewEstimator
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
     from numpy.typing import NDArray
+
+    from gcmf.fit import Status
 
     Floats = NDArray[np.float64]
 
@@ -68,6 +72,13 @@ class CCA(MultiViewEstimator):
         self._flat_target = np.ndim(Y) == 1
         self._fit_tables({"X": X, "Y": _column(Y)})
         return self
+
+    def _stored(self) -> dict[str, Any]:
+        return {**super()._stored(), "flat_target": self._flat_target}
+
+    def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
+        super()._restore(stored, status)
+        self._flat_target = stored["flat_target"]
 
     def transform(self, X: Any, Y: Any = None) -> Floats | pd.DataFrame:  # noqa: ANN401
         """Return the factors of rows from X, Y or both; None and NaN are missing, (n, n_factors_active_)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -108,9 +107,6 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     _frame = "pandas"
     """The kind of frame that answers are given in."""
-    _units: Mapping[str, Mapping[str, Sequence[float]]] = MappingProxyType({})
-    """Mean and deviation of columns that a project file standardized, by relation; predictions here know nothing of
-    them, those of the command line are turned back."""
 
     def __init__(  # noqa: PLR0913 - one name for each thing that users differ in
         self,
@@ -218,7 +214,11 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return give(factor_table(self.fitted_, entity, std=std), self._frame, name=entity, ids=ids)
 
     def biases(self, relation: str, side: Literal["rows", "cols"], *, std: bool = False) -> pd.Series[float]:
-        """Means (or deviations) of one side's biases, in the scale of the predictor (Gaussian: of the data)."""
+        """Means (or deviations) of one side's biases, in the scale of the predictor (Gaussian: of the data).
+
+        Where a project file standardized the columns, each has units of its own and the biases of rows go with all
+        of them: both sides are then in standard deviations of the columns.
+        """
         f, m, at = self.fitted_, self._relation(relation), check_choice("side", side, ("rows", "cols"))
         column = bias_table(f, m, at, std=std)
         if self._frame == "pandas":
@@ -242,6 +242,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         "bias" is what the biases explain alone, a factor's column what it adds to them by itself, "total" the
         whole model; factors that overlap make the columns sum to more or less than the total. Measured on the
         training cells; where a relation has more than 200,000, on that many drawn at random, the same in every fit.
+        Columns that were standardized count alike.
         """
         return give(explained_table(self.fitted_), self._frame, name="relation")
 
@@ -305,7 +306,9 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         Relations are matched by name; they must join the same entity sets as in the model, either way round, and have
         the same likelihood. `log_likelihood` is the mean log predictive density (probability) per cell; `auc` is for
-        0/1 relations.
+        0/1 relations. Everything is in the units that the cells came in, also of columns that a project file
+        standardized (age in years, height in centimeters): those in large numbers weigh most in rmse and mae, all
+        weigh alike in log_likelihood.
         """
         del y
         given = Collection.of(data, caller=f"{type(self).__name__}.score")
@@ -329,23 +332,15 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], Floats]]:
         i = self._index(bound.rows, data.entities[bound.rows].ids, "prior")
         j = self._index(bound.cols, data.entities[bound.cols].ids, "prior")
-        for part in bound.cells.chunks(100_000):
+        for part in bound.chunks(100_000):
             if unknown == "error":
                 for entity, known, used in ((bound.rows, i, part.i), (bound.cols, j, part.j)):
                     missing = used[known[used] < 0]
                     if len(missing):
                         self._index(entity, data.entities[entity].ids[np.unique(missing)], "error")
-            yield i[part.i], j[part.j], part.x.astype(np.float64)
+            yield i[part.i], j[part.j], part.x
 
     # --- store -------------------------------------------------------------------------------------------------
-
-    def _extras(self) -> dict[str, Any]:
-        said = {"frame": self._frame} if self._frame != "pandas" else {}
-        return {**said, "units": self._units} if self._units else said
-
-    def _restore(self, extras: Mapping[str, Any]) -> None:
-        self._frame = str(extras.get("frame", "pandas"))
-        self._units = extras.get("units", {})
 
     def to_dict(self) -> dict[str, Any]:
         """The whole model as plain numbers, strings, lists and NumPy arrays."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,10 +24,11 @@ from gcmf.options import BiasSides, FitOptions, RandomState, as_generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from gcmf.fit import Fit
+    from gcmf.fit import Fit, Status
 
     Floats = NDArray[np.float64]
 
@@ -66,9 +67,8 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _fit_views(self, views: Mapping[str, Floats], **options: Any) -> Fitted:  # noqa: ANN401
         """Fit tables with the same rows and set every attribute that the special cases share."""
-        names = ("n_factors", "max_iter", "tol", "n_init", "dtype", "n_threads")
         bias: dict[str, BiasSides] = dict.fromkeys(views, "cols")
-        chosen = FitOptions(**{name: getattr(self, name) for name in names}, bias=bias, **options)
+        chosen = self._options(bias=bias, **options)
         # More factors than the rank can be would only be switched off one by one.
         rank = min(len(next(iter(views.values()))), sum(x.shape[1] for x in views.values()))
         chosen = replace(chosen, n_factors=min(chosen.n_factors, rank))
@@ -81,6 +81,10 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return fitted
+
+    def _options(self, **more: Any) -> FitOptions:  # noqa: ANN401 - checked by FitOptions
+        names = ("n_factors", "max_iter", "tol", "n_init", "dtype", "n_threads")
+        return FitOptions(**{name: getattr(self, name) for name in names}, **more)
 
     def _read(self, result: Fit, fitted: Fitted, means: Sequence[Floats]) -> None:
         """Turn the fit into loadings and intercepts in the user's units."""
@@ -100,10 +104,13 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         biases = [fitted.center[m] + scale[m] * fitted.bias_mean[2 * m + 1] for m in range(len(cols))]
         self._intercepts = np.concatenate([mean + b for mean, b in zip(means, biases, strict=True)])
         self._edges = np.cumsum(width)[:-1]
-        self.status_ = result.status
-        self.elbo_trace_ = np.array(result.trace)
-        self.n_iter_ = len(result.trace)
-        self.n_factors_active_ = fitted.n_factors
+        self._settle(result.trace, result.status)
+
+    def _settle(self, trace: Sequence[float], status: Status) -> None:
+        self.status_ = status
+        self.elbo_trace_ = np.array(trace)
+        self.n_iter_ = len(trace)
+        self.n_factors_active_ = self._partners.mean.shape[1]
 
     @property
     def _n_features_out(self) -> int:
@@ -129,6 +136,29 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             raise DataError(msg)
         return np.asarray(z @ self._partners.mean.T + self._intercepts)
 
+    # --- store ----------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file that `gcmf.load` reads without the training data."""
+        from gcmf.storage import save  # noqa: PLC0415 - storage stands beside the estimators
+
+        save(self, path)
+
+    def _stored(self) -> dict[str, Any]:
+        """What `_restore` needs, as plain values and arrays; gcmf.storage.layout describes it."""
+        check_is_fitted(self)
+        return {"fitted": {**asdict(self._partners), "intercepts": self._intercepts,
+                           "noise_variance": np.atleast_1d(self.noise_variance_),
+                           "explained": np.atleast_2d(self.explained_variance_ratio_)}}  # fmt: skip
+
+    def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
+        """Take the fit that a file holds."""
+        arrays = stored["fitted"]
+        self._partners = Partners(arrays["mean"], arrays["var"], arrays["weight"], arrays["precision"])
+        self._intercepts = arrays["intercepts"]
+        self._edges = np.cumsum([view["width"] for view in stored["views"]])[:-1]
+        self._settle(stored["trace"], status)
+
 
 class MultiViewEstimator(ViewsEstimator):
     """Base of GFA and CCA: several tables, samples of unit variance, relevance per view and factor."""
@@ -140,8 +170,15 @@ class MultiViewEstimator(ViewsEstimator):
         arrays = {name: _as_table(name, x, least=2) for name, x in tables.items()}
         _check_lengths(arrays)
         fitted = self._fit_views(arrays, sharing="group", unit_variance=("sample",))
-        self.view_names_ = tuple(tables)
-        self._names, self._widths = tuple(names.values()), tuple(x.shape[1] for x in arrays.values())
+        self.noise_variance_ = fitted.noise * fitted.scale**2
+        self.explained_variance_ratio_ = fitted.explained.factors.copy()
+        self._activity, self._on = fitted.activity[[c for _, c in fitted.ends]], fitted.on
+        self._name_features(names, [x.shape[1] for x in arrays.values()])
+
+    def _name_features(self, names: Mapping[str, list[str]], widths: Sequence[int]) -> None:
+        """Cut what was fitted into views, and name them."""
+        self.view_names_ = tuple(names)
+        self._names, self._widths = tuple(names.values()), tuple(widths)
         self.n_features_in_ = sum(self._widths)
         if all(names.values()):
             self.feature_names_in_ = [np.array(found, dtype=object) for found in names.values()]
@@ -149,10 +186,24 @@ class MultiViewEstimator(ViewsEstimator):
             del self.feature_names_in_
         self.components_ = [w.copy() for w in self._by_view(self._partners.mean.T)]
         self.mean_ = [mean.copy() for mean in self._by_view(self._intercepts)]
-        self.noise_variance_ = fitted.noise * fitted.scale**2
-        self.explained_variance_ratio_ = fitted.explained.factors.copy()
-        self._activity = fitted.activity[[c for _, c in fitted.ends]]
-        self._role, self._reached = roles(fitted.ends, fitted.on)
+        # The samples are the first entity set, and the features of each view one more.
+        self._role, self._reached = roles(tuple((0, v + 1) for v in range(len(widths))), self._on)
+
+    def _stored(self) -> dict[str, Any]:
+        stored = super()._stored()
+        stored["views"] = [
+            {"name": name, "width": width, **({"features": features} if features else {})}
+            for name, width, features in zip(self.view_names_, self._widths, self._names, strict=True)
+        ]
+        stored["fitted"] |= {"activity": self._activity, "on": self._on}
+        return stored
+
+    def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
+        super()._restore(stored, status)
+        arrays, views = stored["fitted"], stored["views"]
+        self.noise_variance_, self.explained_variance_ratio_ = arrays["noise_variance"], arrays["explained"]
+        self._activity, self._on = arrays["activity"], arrays["on"]
+        self._name_features({view["name"]: view.get("features", []) for view in views}, [v["width"] for v in views])
 
     def _transform_tables(self, tables: Sequence[Any]) -> Floats | pd.DataFrame:
         """Fold in rows of all views, of which some may be None."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from gcmf.data.adapters.arrays import dense_block
 from gcmf.data.block import Block
 from gcmf.data.relation import Relation
+from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
 from gcmf.io.sources import Codes, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
@@ -26,16 +28,13 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-Units = dict[str, dict[str, tuple[float, float]]]
-"""Mean and deviation by which the columns of a relation were standardized."""
 
+def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
+    """Return the relations of a feature table, `NAME_numbers` (Gaussian) and `NAME_traits` (Bernoulli).
 
-def read_features(spec: FeatureSpec, folder: Path) -> tuple[list[Relation], Units]:
-    """Return the relations of a feature table, `NAME_numbers` (Gaussian) and `NAME_traits` (Bernoulli), and the units.
-
-    A number is standardized, (x − mean)/deviation of its column. A category becomes a 0/1 column for each of its
-    values, named "city=Rome"; booleans stay as they are. Empty is missing. The two relations have column sets of
-    their own, `NAME_number` and `NAME_trait`.
+    A number is standardized, (x − mean)/deviation of its column, and its relation knows these units. A category
+    becomes a 0/1 column for each of its values, named "city=Rome"; booleans stay as they are. Empty is missing. The
+    two relations have column sets of their own, `NAME_number` and `NAME_trait`.
     """
     table = open_table(spec, folder)
     where = f"features {spec.name!r}"
@@ -51,17 +50,17 @@ def read_features(spec: FeatureSpec, folder: Path) -> tuple[list[Relation], Unit
     if faults:
         raise DataError(faults)
     made = []
-    units: Units = {}
     if spec.numeric:
-        own = {name: (float(np.nanmean(columns[name])), float(np.nanstd(columns[name]))) for name in spec.numeric}
-        x = np.column_stack([(columns[name] - mean) / deviation for name, (mean, deviation) in own.items()])
-        units = {f"{spec.name}_numbers": own}
+        x = np.column_stack([columns[name] for name in spec.numeric])
+        units = Units(np.nanmean(x, axis=0), np.nanstd(x, axis=0))
+        x = (x - units.center) / units.scale
         block = dense_block(x, ~np.isnan(x), row_ids=ids[1], col_ids=Vocabulary(list(spec.numeric)))
+        block = replace(block, units=units)
         made.append(Relation(f"{spec.name}_numbers", spec.rows, f"{spec.name}_number", block, "gaussian"))
     if spec.booleans or spec.categories:
         block = _one_hot(spec, columns, ids[1])
         made.append(Relation(f"{spec.name}_traits", spec.rows, f"{spec.name}_trait", block, "bernoulli"))
-    return made, units
+    return made
 
 
 def _read(

@@ -61,7 +61,6 @@ def predict_table(
                     batches.close()  # DuckDB answers one question at a time
                     raise _unknown(table, column, entity, done + int(strange[0]), len(strange))
         mean, std = model.predict(relation.name, frame["r"].array, frame["c"].array, return_std=True, unknown=unknown)
-        mean, std = in_units(model, relation, frame["c"].to_numpy(), mean, std)
         done += len(frame)
         yield pd.DataFrame({row: frame["r"], col: frame["c"], "mean": mean, "std": std})
 
@@ -74,17 +73,8 @@ def predict_all(model: GCMF, relation: RelationSchema) -> Iterator[pd.DataFrame]
         part = rows[start : start + step]
         mean, std = model.predict(relation.name, part, None, return_std=True)
         partners = cols[np.tile(np.arange(len(cols)), len(part))]
-        mean, std = in_units(model, relation, partners.to_numpy(), np.ravel(mean), np.ravel(std))
-        yield pd.DataFrame({relation.rows: part.repeat(len(cols)), relation.cols: partners, "mean": mean, "std": std})
-
-
-def in_units(model: GCMF, relation: RelationSchema, cols: Any, mean: Any, std: Any) -> tuple[Any, Any]:  # noqa: ANN401
-    """Return predictions of columns that were standardized in the units that they came in."""
-    units = model._units.get(relation.name)
-    if units is None:
-        return mean, std
-    center, scale = np.array([units.get(name, (0.0, 1.0)) for name in cols]).T
-    return center + scale * mean, scale * std
+        cells = {"mean": np.ravel(mean), "std": np.ravel(std)}
+        yield pd.DataFrame({relation.rows: part.repeat(len(cols)), relation.cols: partners, **cells})
 
 
 def _find_columns(table: Table, relation: RelationSchema, columns: tuple[str | None, str | None]) -> tuple[str, str]:

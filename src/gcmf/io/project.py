@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
-    from gcmf.io.features import Units
     from gcmf.io.schema import EntitySpec, FitSpec, OutputSpec, ProjectSpec
 
 
@@ -36,21 +35,18 @@ class Project:
     path : Path
         The file.
     collection : Collection
-        Its data.
+        Its data. Numbers of `[features]` are standardized, and know their units: a model that is fitted to them
+        predicts, and is scored, in the units of the table.
     options : mapping
         What `gcmf.GCMF` is told: `gcmf.GCMF(**project.options).fit(project.collection)`.
     output : OutputSpec
         Where results go.
-    units : mapping
-        Mean and deviation of every standardized column, by relation: a prediction of `users_numbers` for "age" is
-        mean + deviation × what the model says. `gcmf fit` notes them in the model, and `gcmf predict` uses them.
     """
 
     path: Path
     collection: Collection
     options: Mapping[str, Any]
     output: OutputSpec
-    units: Mapping[str, Mapping[str, tuple[float, float]]]
 
 
 def read_project(path: str | Path) -> Project:
@@ -71,8 +67,7 @@ def read_project(path: str | Path) -> Project:
     path = find_project(path)
     spec = read_spec(path)
     options = _options(spec.fit, path.name)
-    collection, units = read_collection(spec, path.parent)
-    return Project(path, collection, MappingProxyType(options), spec.output, MappingProxyType(units))
+    return Project(path, read_collection(spec, path.parent), MappingProxyType(options), spec.output)
 
 
 def find_project(path: str | Path) -> Path:
@@ -98,21 +93,18 @@ def read_spec(path: Path) -> ProjectSpec:
     return spec
 
 
-def read_collection(spec: ProjectSpec, folder: Path) -> tuple[Collection, Units]:
-    """Return the data of a project, and the units of its features; the faults of all sources come together."""
+def read_collection(spec: ProjectSpec, folder: Path) -> Collection:
+    """Return the data of a project; the faults of all sources come together."""
     faults: list[str] = []
     reads: list[Read] = []
     relations: list[Relation] = []
-    units: Units = {}
     for one in spec.relations:
         with _Gather(faults):
             reads.append(read_relation(one, folder))
             relations.append(reads[-1].relation)
     for feature in spec.features:
         with _Gather(faults):
-            made, own = read_features(feature, folder)
-            relations += made
-            units |= own
+            relations += read_features(feature, folder)
     entities: dict[str, Vocabulary] = {}
     for entity in spec.entities:
         with _Gather(faults):
@@ -121,7 +113,7 @@ def read_collection(spec: ProjectSpec, folder: Path) -> tuple[Collection, Units]
     if faults:
         raise DataError(faults)
     try:
-        return Collection(relations, {name: declared.ids for name, declared in entities.items()}), units
+        return Collection(relations, {name: declared.ids for name, declared in entities.items()})
     except DataError as error:
         raise DataError(list(_located(error.faults, reads))) from error
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gcmf.estimators.gcmf import GCMF
+    from gcmf.model.fitted import Fitted
 
 
 def tables(model: GCMF) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -34,9 +35,11 @@ def tables(model: GCMF) -> Iterator[tuple[str, pd.DataFrame]]:
         for side, entity in enumerate((relation.rows, relation.cols)):
             bias = {"bias": bias_table(model.fitted_, m, side), "std": bias_table(model.fitted_, m, side, std=True)}
             yield f"bias_{relation.name}_{entity}", _with_ids(pd.DataFrame(bias), entity)
-    for relation_name, units in model._units.items():
-        table = pd.DataFrame.from_dict(dict(units), orient="index", columns=["mean", "deviation"])
-        yield f"units_{relation_name}", _with_ids(table, "column")
+    for m, relation in enumerate(model.schema_.relations):
+        units = _units(model.fitted_, m)
+        if units is not None:
+            table = pd.DataFrame.from_dict(units, orient="index", columns=["mean", "deviation"])
+            yield f"units_{relation.name}", _with_ids(table, "column")
 
 
 def export(model: GCMF, folder: Path, *, kind: str) -> list[Path]:
@@ -92,7 +95,7 @@ def describe(model: GCMF) -> dict[str, Any]:
         {
             "name": one.name, "rows": one.rows, "cols": one.cols, "likelihood": one.likelihood,
             "noise_std": float(noise[m]) if one.likelihood == "gaussian" else None,
-            "units": {name: list(pair) for name, pair in model._units.get(one.name, {}).items()} or None,
+            "units": _units(fitted, m),
             "explained": dict(zip(explained.columns, map(float, explained.loc[one.name].to_numpy()), strict=True)),
         }
         for m, one in enumerate(model.schema_.relations)
@@ -113,6 +116,15 @@ def describe(model: GCMF) -> dict[str, Any]:
             "elbo": model.elbo_,
         },
     }  # fmt: skip
+
+
+def _units(fitted: Fitted, m: int) -> dict[str, list[float]] | None:
+    """Mean and deviation of each column that was standardized; None for a relation without any."""
+    units = fitted.units[m]
+    if units is None:
+        return None
+    ids = fitted.vocabularies[fitted.schema.relations[m].cols].ids
+    return {str(name): [float(center), float(scale)] for name, center, scale in zip(ids, *units, strict=True)}
 
 
 def _with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -135,7 +135,7 @@ class Poisson:
         del noise
         s = softplus(self._at_nodes(m, v))
         first = s @ _NODE_WEIGHTS
-        return np.asarray(first + (s * s) @ _NODE_WEIGHTS - first**2)
+        return np.asarray(first + (s - first[..., None]) ** 2 @ _NODE_WEIGHTS)  # E s² − (E s)² may round below zero
 
     def log_predictive(self, x: Floats, m: Floats, v: Floats, noise: float) -> Floats:
         """Log E Poisson(x; s), by Gauss-Hermite quadrature."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.collection import Collection
     from gcmf.data.schema import Schema
+    from gcmf.data.units import Units
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.likelihoods import Likelihood
     from gcmf.model.posterior import Posterior
@@ -38,6 +39,8 @@ class Fitted:
     center: NDArray[np.float64]
     scale: NDArray[np.float64]
     """Cells were fitted as (x − center)/scale, (M,)."""
+    units: tuple[Units | None, ...]
+    """Per relation: what its columns had been standardized by before that, if they were."""
     offset: NDArray[np.float64]
     """Fixed part of θ per relation, (M,)."""
     noise: NDArray[np.float64]
@@ -74,6 +77,17 @@ class Fitted:
         index = self.schema.entity_index
         return tuple((index(r.rows), index(r.cols)) for r in self.schema.relations)
 
+    def measure(self, m: int, j: NDArray[np.integer]) -> tuple[Any, Any]:
+        """Center and scale of cells in columns j of relation m: x = center + scale · (what was fitted).
+
+        Two numbers, or two arrays like j where the columns have units of their own.
+        """
+        units = self.units[m]
+        if units is None:
+            return self.center[m], self.scale[m]
+        center, scale = units.of(j)
+        return center + scale * self.center[m], scale * self.scale[m]
+
 
 def summarize(spec: Spec, posterior: Posterior, data: Collection) -> Fitted:
     """Order the factors, fill in the entities without data, and measure what each factor explains."""
@@ -96,6 +110,7 @@ def summarize(spec: Spec, posterior: Posterior, data: Collection) -> Fitted:
         likelihoods=spec.likelihoods,
         center=spec.center,
         scale=spec.scale,
+        units=tuple(data.relations[r.name].units for r in spec.schema.relations),
         offset=spec.offset,
         noise=_noise(spec, posterior),
         mean=tuple(state.mean),

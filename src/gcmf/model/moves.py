@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.engines.rotation_kernels import sparsest
 from gcmf.model.init import start
 from gcmf.model.posterior import Gamma
 
@@ -92,6 +91,9 @@ def sparsest_axes(spec: Spec, posterior: Posterior, *, sheared: bool) -> Floats:
     all sets; or, `sheared`, any T for the sets of one color and T⁻ᵀ for those of the other. Only factors that live in
     the same entity sets are mixed.
     """
+    # It brings Numba, which who only loads a model need not wait for.
+    from gcmf.engines.rotation_kernels import sparsest  # noqa: PLC0415
+
     # Where α is fixed, tr(M_e) is all that counts, and no rotation changes it.
     M, half = second_moments(posterior), np.where(spec.unit_variance, 0.0, spec.n_entities / 2.0)
     weight, E = half[:, None] * posterior.on, len(half)

@@ -36,7 +36,7 @@ def predict_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
     for start in range(0, len(i), _CHUNK):
         part = slice(start, start + _CHUNK)
         theta, var = theta_pairs(fitted, m, i[part], j[part])
-        mean[part], std[part] = _answer(fitted, m, theta, var)
+        mean[part], std[part] = _answer(fitted, m, j[part], theta, var)
     return Prediction(mean, std)
 
 
@@ -50,7 +50,7 @@ def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
             rows = slice(top, top + _TILE[0])
             own = _entity(fitted, fitted.ends[m][0], 2 * m, i[rows])
             theta, var = _theta_grid(own, partner)
-            mean[rows, cols], std[rows, cols] = _answer(fitted, m, theta + fitted.offset[m], var)
+            mean[rows, cols], std[rows, cols] = _answer(fitted, m, j[cols], theta + fitted.offset[m], var)
     return Prediction(mean, std)
 
 
@@ -83,10 +83,10 @@ def _entity(fitted: Fitted, e: int, layer: int, i: Indices) -> _Entity:
     return mean, var, bias, bias_var
 
 
-def _answer(fitted: Fitted, m: int, theta: Floats, var: Floats) -> tuple[Floats, Floats]:
-    likelihood, scale = fitted.likelihoods[m], fitted.scale[m]
+def _answer(fitted: Fitted, m: int, j: Indices, theta: Floats, var: Floats) -> tuple[Floats, Floats]:
+    likelihood, (center, scale) = fitted.likelihoods[m], fitted.measure(m, j)
     std = np.sqrt(likelihood.variance(theta, var, float(fitted.noise[m]))) * scale
-    return likelihood.mean(theta, var) * scale + fitted.center[m], std
+    return likelihood.mean(theta, var) * scale + center, std
 
 
 class Score(NamedTuple):
@@ -108,10 +108,10 @@ def score_cells(fitted: Fitted, m: int, parts: Iterable[tuple[Indices, Indices, 
     n, truth, guess = 0, [], []
     for i, j, x in parts:
         theta, var = theta_pairs(fitted, m, i, j)
-        mean, _ = _answer(fitted, m, theta, var)
-        scaled = (x - fitted.center[m]) / fitted.scale[m]
-        log_density += float(likelihood.log_predictive(scaled, theta, var, noise).sum())
-        log_density -= len(x) * float(np.log(fitted.scale[m]))
+        mean, _ = _answer(fitted, m, j, theta, var)
+        center, scale = fitted.measure(m, j)
+        log_density += float(likelihood.log_predictive((x - center) / scale, theta, var, noise).sum())
+        log_density -= float(np.log(np.broadcast_to(scale, x.shape)).sum())
         squares += float(((x - mean) ** 2).sum())
         absolute += float(np.abs(x - mean).sum())
         n += len(x)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 from scipy import sparse
 
@@ -14,6 +15,7 @@ from gcmf.data.block import Request
 from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.data.schema import likelihood_name
+from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError, OptionError, did_you_mean
 from gcmf.estimators.gcmf import GCMF
@@ -22,7 +24,6 @@ from gcmf.omics.values import divide_columns, feature_deviation, guess_likelihoo
 from gcmf.omics.views import OBSERVATIONS, PerView, View, Views, modalities, per_view, read_views
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from gcmf.data.block import Block
@@ -117,7 +118,7 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     kinds = _likelihoods(views, likelihoods)
     blank = {name: given or "zero" for name, given in per_view("blanks", blanks, mods).items()}
     scaled, deviations = _standardized(views, kinds, blank, wanted=standardize)
-    relations = [_relation(view, kinds[view.name], blank[view.name]) for view in scaled.views]
+    relations = [_relation(v, kinds[v.name], blank[v.name], deviations.get(v.name)) for v in scaled.views]
     extra = _augmented(augment, views, mods)
     declared = {OBSERVATIONS: views.obs, **{view.name: view.var for view in views.views}}
     collection = Collection([*relations, *extra], declared)
@@ -165,8 +166,12 @@ def _standardized(
     return replace(views, views=done), deviations
 
 
-def _relation(view: View, likelihood: str | LikelihoodLike, blanks: str) -> Relation:
+def _relation(
+    view: View, likelihood: str | LikelihoodLike, blanks: str, deviation: NDArray[np.float64] | None
+) -> Relation:
     block = _block(view.x, Request(view.name, OBSERVATIONS, view.name, blanks), rows=view.obs, cols=view.var)
+    if deviation is not None:
+        block = replace(block, units=Units(np.zeros(len(deviation)), deviation))
     return Relation(view.name, OBSERVATIONS, view.name, block, likelihood)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,9 @@ from gcmf.omics.extras import load_h5py
 from gcmf.omics.results import loadings, unit_factors, variance_table
 from gcmf.omics.values import divide_columns
 from gcmf.omics.views import OBSERVATIONS, PerView, read_views
+from gcmf.storage.files import replacing
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from gcmf.estimators.gcmf import GCMF
@@ -37,7 +37,7 @@ def export_mofa(
     model
         A model of `gcmf.omics.fit`, or any `GCMF` in which all views share one entity set.
     path
-        The file to write, usually `.hdf5`; an existing one is replaced.
+        The file to write, usually `.hdf5`; an existing one is replaced once the new one is whole.
     data
         The MuData or AnnData that was fitted, if the file shall hold the data too, as plots of the data
         need. They are stored dense, Gaussian views without their intercepts, as MOFA2 stores them.
@@ -61,17 +61,14 @@ def export_mofa(
     z, size = unit_factors(model, samples)
     parts = {name: loadings(model, name, size, samples) for name in views}
     cells = {} if data is None else _cells(model, data, layer, parts, samples)
-    try:
-        with h5py.File(path, "w") as file:
-            _write_names(file, h5py.string_dtype("utf-8"), model, views, samples)
-            _write_expectations(file, z, parts)
-            _write_options(file, model, views)
-            _write_explained(file, model, views)
-            for name, x in cells.items():
-                file.create_dataset(f"data/{name}/{GROUP}", data=x, compression="gzip")
-    except OSError as error:
-        msg = f"The MOFA2 file {str(path)!r} cannot be written: {error}."
-        raise StorageError(msg) from error
+    # Nobody else knows the file before it has its name, and `replacing` has locked it.
+    with replacing(Path(path), what="the MOFA2 file") as new, h5py.File(new, "w", locking=False) as file:
+        _write_names(file, h5py.string_dtype("utf-8"), model, views, samples)
+        _write_expectations(file, z, parts)
+        _write_options(file, model, views)
+        _write_explained(file, model, views)
+        for name, x in cells.items():
+            file.create_dataset(f"data/{name}/{GROUP}", data=x, compression="gzip")
 
 
 def _views(model: GCMF, samples: str) -> dict[str, str]:

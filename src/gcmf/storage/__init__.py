@@ -1,9 +1,9 @@
 """A fitted model in one file: safetensors with JSON metadata, versioned, checksummed, and unable to run code.
 
-`document` turns a model into plain values, `ids` the ids of an entity set into tensors, `container` both into
-a file. An estimator can be stored when it stands in `document.CLASSES`, answers `get_params()`, `fitted_`,
-`elbo_trace_`, `n_iter_` and `status_`, and takes them back by `_settle(fitted, trace, status)`; if it keeps
-more than that, `_extras()` returns it as plain values and arrays, and `_restore(extras)` takes it back.
+`layout` says what a file holds; `document` turns a model into such plain values and back (`collective` for `GCMF`,
+`views` for `PCA`, `CCA` and `GFA`, `upgrade` from older formats), `ids` the ids of an entity set into tensors,
+`container` all of it into a file, and `files` puts the file in its place. Whatever is read is compared with the
+description, and each part with the others, before anything is made of it; whatever is written was read back first.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gcmf.storage.container import check_target, read, write
+from gcmf.errors import StorageError
+from gcmf.storage.container import read, write
 from gcmf.storage.document import describe, rebuild
-from gcmf.storage.ids import decode, encode, refuse
+from gcmf.storage.files import check_target
+from gcmf.storage.ids import encode, refuse
+from gcmf.storage.layout import MalformedError
+from gcmf.storage.upgrade import upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,14 +37,19 @@ def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
     Raises
     ------
     StorageError
-        When the path cannot be written, or an id is of a kind that a file cannot hold.
+        When the path cannot be written, or the model holds something that a file cannot.
     """
     path = Path(path)
     check_target(path)
     document = describe(model)
-    for entity in document["entities"]:
+    for entity in document.get("entities", ()):
         for part, key in _ids(entity):
             part[key] = encode(part[key], entity=entity["name"])
+    try:
+        rebuild(document)
+    except MalformedError as error:
+        msg = f"Cannot write the model to {path}, as it could not be read back: {error}."
+        raise StorageError(msg) from error
     write(path, document)
 
 
@@ -52,18 +61,20 @@ def load(path: str | Path) -> GCMF | CCA | GFA | PCA:
     StorageError
         When the file is missing, damaged, written by a newer gcmf, or no gcmf model at all.
     """
-    document = read(Path(path))
-    for entity in document["entities"]:
-        for part, key in _ids(entity):
-            part[key] = decode(part[key])
-    model: GCMF | CCA | GFA | PCA = rebuild(document)
+    path = Path(path)
+    try:
+        version, document = read(path)
+        model: GCMF | CCA | GFA | PCA = rebuild(upgrade(document, version))
+    except MalformedError as error:
+        msg = f"{path} is no sound gcmf model: {error}. Take a copy from elsewhere, or fit and save the model again."
+        raise StorageError(msg) from error
     return model
 
 
 def to_dict(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
     """Return a fitted model as plain numbers, strings, lists and NumPy arrays; ids are lists."""
     document = describe(model)
-    for entity in document["entities"]:
+    for entity in document.get("entities", ()):
         for part, key in _ids(entity):
             part[key] = part[key].tolist()
     return document

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from gcmf.errors import StorageError
+from gcmf.storage.files import replacing
+from gcmf.storage.layout import MalformedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,20 +23,13 @@ if TYPE_CHECKING:
 
     Tensors = dict[str, npt.NDArray[Any]]
 
-#: Raised by one whenever older versions of gcmf could no longer read what is written.
-FORMAT_VERSION = 1
+#: Raised by one whenever older versions of gcmf could no longer read what is written, or would misread it.
+#: 1: the units of columns stood beside the model. 2: they are part of it, and PCA, CCA and GFA can be saved.
+FORMAT_VERSION = 2
 _KEY = "gcmf"
-
-
-def check_target(path: Path) -> None:
-    """Refuse a path that cannot be written to."""
-    if path.is_dir():
-        msg = f"Cannot write the model to {path}: it is a folder. Name a file in it, such as {path / 'm.gcmf'}."
-        raise StorageError(msg)
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        msg = f"Cannot write the model to {path}: there is no folder {folder}; create it first."
-        raise StorageError(msg)
+#: Values within values: more than any model has, and far less than would exhaust the stack.
+_DEEPEST = 12
+_TYPES = ("F64", "F32", "I64", "U64", "U8", "BOOL")
 
 
 def write(path: Path, document: Mapping[str, Any]) -> None:
@@ -43,23 +37,16 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
     tensors: Tensors = {}
     model = _detach(document, "", tensors)
     head = {"format_version": FORMAT_VERSION, "sha256": _checksum(model, tensors), "model": model}
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        save_file(tensors, temporary, {_KEY: json.dumps(head)})
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except (OSError, SafetensorError) as error:
-        msg = f"Cannot write the model to {path}: {error}."
-        raise StorageError(msg) from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    # In memory first: `save_file` makes hidden files of its own, and gives them modes of its own.
+    content = save(tensors, {_KEY: json.dumps(head)})
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
 
 
-def read(path: Path) -> dict[str, Any]:
-    """Return what `write` wrote, after checking that it is whole."""
+def read(path: Path) -> tuple[int, dict[str, Any]]:
+    """Return the format version and what `write` wrote, after checking that it is whole."""
     if not path.is_file():
-        what = "it is a folder" if path.is_dir() else "there is no such file"
+        what = "it is a folder" if path.is_dir() else "there is no such file" if not path.exists() else "it is no file"
         msg = f"Cannot read a model from {path}: {what}."
         raise StorageError(msg)
     head, tensors = _open(path)
@@ -69,15 +56,16 @@ def read(path: Path) -> dict[str, Any]:
             "Take a copy from elsewhere, or fit and save the model again."
         )
         raise StorageError(msg)
-    return _attach(head["model"], tensors)
+    return head["format_version"], _attach(head["model"], tensors)
 
 
 def _open(path: Path) -> tuple[dict[str, Any], Tensors]:
     try:
         with safe_open(path, framework="numpy") as file:
             head = _head(path, file.metadata())
-            return head, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    except (SafetensorError, OSError) as error:
+            return head, {name: _tensor(file, name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    except (SafetensorError, OSError, ValueError, TypeError, OverflowError) as error:
+        # ValueError and the like: an array of no element with sizes beyond what NumPy can count.
         msg = (
             f"{path} cannot be read as a gcmf model: it is no model file, or a piece of it is missing "
             f"({error}). A model file is what model.save(path) writes."
@@ -85,20 +73,43 @@ def _open(path: Path) -> tuple[dict[str, Any], Tensors]:
         raise StorageError(msg) from error
 
 
+def _tensor(file: Any, name: str) -> npt.NDArray[Any]:  # noqa: ANN401 - safetensors has no types
+    kind = file.get_slice(name).get_dtype()
+    if kind not in _TYPES:
+        msg = f"the array {name!r} is of type {kind}, and only {', '.join(_TYPES)} are written"
+        raise ValueError(msg)
+    array: npt.NDArray[Any] = file.get_tensor(name)
+    return array
+
+
 def _head(path: Path, metadata: Mapping[str, str] | None) -> dict[str, Any]:
     try:
-        head: dict[str, Any] = json.loads((metadata or {})[_KEY])
-        version = int(head["format_version"])
-    except (KeyError, ValueError, TypeError):
+        head = json.loads((metadata or {})[_KEY])
+        fits = isinstance(head, dict) and type(head["format_version"]) is int and head["format_version"] >= 1
+    except (KeyError, ValueError, RecursionError):
+        fits = False
+    if not fits:
         msg = f"{path} is a safetensors file, but no gcmf model. A model file is what model.save(path) writes."
-        raise StorageError(msg) from None
-    if version > FORMAT_VERSION:
+        raise StorageError(msg)
+    if head["format_version"] > FORMAT_VERSION:
         msg = (
-            f"{path} has format version {version}, and this gcmf reads versions up to {FORMAT_VERSION}. "
-            "Update it: pip install --upgrade gcmf."
+            f"{path} has format version {head['format_version']}, and this gcmf reads versions up to "
+            f"{FORMAT_VERSION}. Update it: pip install --upgrade gcmf."
         )
         raise StorageError(msg)
-    return head
+    if not (isinstance(head.get("sha256"), str) and isinstance(head.get("model"), dict) and _is_shallow(head)):
+        msg = f"{path} is damaged: its head lacks the checksum or the model, or is nested without end."
+        raise StorageError(msg)
+    return head  # type: ignore[no-any-return]  # a dict, as was checked
+
+
+def _is_shallow(value: object) -> bool:
+    """Whether values are nested no deeper than models are: what follows may recurse then."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [part for one in level if isinstance(one, dict | list)
+                 for part in (one.values() if isinstance(one, dict) else one)]  # fmt: skip
+    return not level
 
 
 def _checksum(model: object, tensors: Tensors) -> str:
@@ -124,11 +135,25 @@ def _detach(value: object, name: str, tensors: Tensors) -> object:
 
 
 def _attach(model: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
-    """Put each array back where `_detach` found it."""
+    """Put each array back where `_detach` found it, and where None stands for it."""
     for name, array in tensors.items():
         *path, last = name.split("/")
         place: Any = model
         for step in path:
-            place = place[int(step)] if isinstance(place, list) else place[step]
-        place[int(last) if isinstance(place, list) else last] = array
+            place = _inside(place, step, name)[1]
+        key, value = _inside(place, last, name)
+        if value is not None:
+            msg = f"the array {name!r} has no place"
+            raise MalformedError(msg)
+        place[key] = array
     return model
+
+
+def _inside(place: Any, step: str, name: str) -> tuple[str | int, Any]:  # noqa: ANN401 - nested values
+    """Return the key of a step and what lies there."""
+    if isinstance(place, dict) and step in place:
+        return step, place[step]
+    if isinstance(place, list) and re.fullmatch("[0-9]{1,9}", step) and int(step) < len(place):
+        return int(step), place[int(step)]
+    msg = f"the array {name!r} has no place"
+    raise MalformedError(msg)

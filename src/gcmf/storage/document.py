@@ -1,34 +1,25 @@
-"""A fitted model as plain values, and back."""
+"""A fitted model as plain values, and back: what all estimators have in common."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from gcmf import __version__
-from gcmf.data.id_kind import IdKind
-from gcmf.data.schema import RelationSchema, Schema
-from gcmf.data.vocabulary import Vocabulary
-from gcmf.errors import StorageError
+from gcmf.errors import GcmfError, StorageError
 from gcmf.fit import Status
-from gcmf.likelihoods import resolve
-from gcmf.model.explained import Explained
-from gcmf.model.fitted import Fitted
 from gcmf.options import Priors
-
-if TYPE_CHECKING:
-    from gcmf.likelihoods import Likelihood
+from gcmf.storage import collective, views
+from gcmf.storage.layout import DOCUMENTS, MalformedError, Matcher, refuse
 
 #: The estimators that a file may name, and where they live. A file never chooses what is imported.
-CLASSES = {name: f"gcmf.estimators.{name.lower()}" for name in ("GCMF", "GFA", "CCA", "PCA")}
-#: Fields of `Fitted` that are more than arrays; each has its own place in the document.
-_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "explained")
+CLASSES = {name: f"gcmf.estimators.{name.lower()}" for name in DOCUMENTS}
+_PARTS = {"GCMF": collective, "GFA": views, "CCA": views, "PCA": views}
 
 
 def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
@@ -39,45 +30,37 @@ def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
     StorageError
         When a parameter has a value that cannot be written down.
     """
-    fitted: Fitted = model.fitted_
+    name = _class_name(model)
     return {
-        "class": _class_name(model),
+        "class": name,
         "gcmf_version": __version__,
         "params": _params(model),
+        **_PARTS[name].describe(model),
         "status": model.status_.name,
         "n_iter": model.n_iter_,
         "trace": np.asarray(model.elbo_trace_, dtype=np.float64),
-        "relations": [
-            {**asdict(relation), "likelihood": _write_likelihood(likelihood)}
-            for relation, likelihood in zip(fitted.schema.relations, fitted.likelihoods, strict=True)
-        ],
-        "entities": [
-            {"name": name, "ids": entity.ids, "positional": entity.positional, **_write_kind(entity.kind)}
-            for name, entity in ((name, fitted.vocabularies[name]) for name in fitted.schema.entities)
-        ],
-        "fitted": {f.name: getattr(fitted, f.name) for f in fields(fitted) if f.name not in _OWN_PLACE},
-        "explained": fitted.explained._asdict(),
-        "extras": model._extras() if hasattr(model, "_extras") else {},
     }
 
 
-def rebuild(document: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whichever estimator was described
-    """Return the model that `describe` took."""
-    name = document["class"]
-    if name not in CLASSES:
-        known = ", ".join(CLASSES)
-        msg = f"The file holds a {name}, and this gcmf knows {known}. Update it: pip install --upgrade gcmf."
-        raise StorageError(msg)
-    try:
-        model = getattr(import_module(CLASSES[name]), name)(**_read_params(document["params"]))
-        model._settle(_read_fitted(document), document["trace"], Status[document["status"]])
-        if document["extras"]:
-            model._restore(document["extras"])
-    except (KeyError, TypeError) as error:
-        # The checksum was right, so the file is what some gcmf wrote: one with other fields or options.
-        version = document["gcmf_version"]
-        msg = f"The file was written by gcmf {version}, which gcmf {__version__} cannot read: {error}."
-        raise StorageError(msg) from error
+def rebuild(document: dict[str, Any]) -> Any:  # noqa: ANN401 - whichever estimator was described
+    """Return the model that `describe` took, whose ids are encoded.
+
+    Raises
+    ------
+    MalformedError
+        When some part of it does not fit the description of such a file, or the other parts.
+    """
+    name = document.get("class")
+    if not isinstance(name, str) or name not in CLASSES:
+        refuse("class", name, f"one of {', '.join(CLASSES)}")
+    matcher = _PARTS[name].matcher(document)
+    matcher.match(document, DOCUMENTS[name], "")
+    if document["n_iter"] != matcher.sizes["sweeps"]:
+        refuse("n_iter", document["n_iter"], f"{matcher.sizes['sweeps']}, the length of the trace,")
+    if document["status"] not in Status.__members__:
+        refuse("status", document["status"], f"one of {', '.join(Status.__members__)}")
+    model = _estimator(name, document["params"])
+    _PARTS[name].settle(model, document, Status[document["status"]], matcher.sizes)
     return model
 
 
@@ -122,53 +105,19 @@ def _plain(value: object, name: str) -> object:
     raise StorageError(msg)
 
 
-def _read_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    priors = params.get("priors")
-    return {**params, "priors": Priors(**priors)} if priors is not None else dict(params)
-
-
-# --- the fitted model ---------------------------------------------------------------------------------------
-
-
-def _write_likelihood(likelihood: Likelihood) -> dict[str, Any]:
-    return {"name": likelihood.name, **asdict(likelihood)}  # type: ignore[call-overload]  # each is a dataclass
-
-
-def _read_likelihood(written: Mapping[str, Any]) -> Likelihood:
-    options = {key: value for key, value in written.items() if key != "name"}
-    return type(resolve(written["name"]))(**options)
-
-
-def _read_fitted(document: Mapping[str, Any]) -> Fitted:
-    relations = document["relations"]
-    schema = Schema(
-        tuple(entity["name"] for entity in document["entities"]),
-        tuple(RelationSchema(r["name"], r["rows"], r["cols"], r["likelihood"]["name"]) for r in relations),
-    )
-    arrays: dict[str, Any] = {name: tuple(a) if isinstance(a, list) else a for name, a in document["fitted"].items()}
-    return Fitted(
-        schema=schema,
-        vocabularies={entity["name"]: _read_vocabulary(entity) for entity in document["entities"]},
-        likelihoods=tuple(_read_likelihood(r["likelihood"]) for r in relations),
-        explained=Explained(**document["explained"]),
-        **arrays,
-    )
-
-
-def _read_vocabulary(entity: Mapping[str, Any]) -> Vocabulary:
-    vocabulary = Vocabulary(entity["ids"])
-    vocabulary.positional = entity["positional"]
-    kind = entity.get("kind")
-    if kind is None:
-        return vocabulary
-    categories = tuple(kind["categories"])
-    return vocabulary.of_kind(IdKind(kind["name"], tuple(kind["levels"]), categories, kind["ordered"]))
-
-
-def _write_kind(kind: IdKind | None) -> dict[str, Any]:
-    """Return how ids were brought, if there is more to say than their values; the categories are ids too."""
-    if kind is None:
-        return {}
-    categories = pd.Index(kind.categories, tupleize_cols=False)
-    said = {"name": kind.name, "levels": list(kind.levels), "ordered": kind.ordered, "categories": categories}
-    return {"kind": said}
+def _estimator(name: str, params: dict[str, Any]) -> Any:  # noqa: ANN401 - the class named
+    """Return an estimator with these parameters, of which some may be missing; `_options` refuses bad values."""
+    cls = getattr(import_module(CLASSES[name]), name)
+    where = Matcher()
+    where.match(params.get("random_state"), int | None, "params/random_state")
+    where.match(params.get("checkpoint"), str | None, "params/checkpoint")
+    if params.get("progress", "auto") not in (True, False, "auto"):
+        refuse("params/progress", params["progress"], "True, False or 'auto'")
+    try:
+        priors = params.get("priors")
+        model = cls(**{**params, "priors": Priors(**priors)} if priors is not None else params)
+        model._options()
+    except (GcmfError, TypeError, ValueError, OverflowError) as error:
+        msg = f"params cannot be used: {error}"
+        raise MalformedError(msg) from error
+    return model

@@ -1,6 +1,5 @@
 import datetime as dt
 import json
-import os
 from decimal import Decimal
 from pathlib import Path
 
@@ -164,7 +163,7 @@ INDEXES = [
 
 @pytest.mark.parametrize("index", INDEXES, ids=lambda index: f"{type(index).__name__}-{index.dtype}")
 def test_ids_come_back_as_they_were(index):
-    back = decode(encode(index, entity="user"))
+    back = decode(encode(index, entity="user"), size=len(index))
     expected = index.copy()
     if hasattr(expected, "freq"):
         expected.freq = None  # how dates were made is no part of the ids
@@ -173,7 +172,7 @@ def test_ids_come_back_as_they_were(index):
 
 def test_types_inside_tuples_come_back():
     item = (1, 1.0, True, "1", None, (dt.date(2020, 1, 1), pd.Timestamp("2020"), dt.datetime(2020, 1, 1)))
-    [back] = decode(encode(pd.Index([item], tupleize_cols=False), entity="user"))
+    [back] = decode(encode(pd.Index([item], tupleize_cols=False), entity="user"), size=1)
 
     def types(value):
         return [types(part) if isinstance(part, tuple) else type(part) for part in value]
@@ -265,7 +264,7 @@ def test_a_newer_format_is_refused(model, tmp_path, monkeypatch):
     monkeypatch.setattr(container, "FORMAT_VERSION", 7)
     model.save(tmp_path / "m.gcmf")
     monkeypatch.undo()
-    with pytest.raises(StorageError, match="has format version 7, and this gcmf reads versions up to 1"):
+    with pytest.raises(StorageError, match="has format version 7, and this gcmf reads versions up to 2"):
         gcmf.load(tmp_path / "m.gcmf")
 
 
@@ -274,7 +273,7 @@ def test_fields_of_another_version_are_refused(model, tmp_path):
     document["fitted"]["novelty"] = np.zeros(3)
     document["entities"] = [{**e, "ids": encode(e["ids"], entity="e")} for e in document["entities"]]
     container.write(tmp_path / "m.gcmf", document)
-    with pytest.raises(StorageError, match=rf"by gcmf {gcmf.__version__}, which .* cannot read: .*'novelty'"):
+    with pytest.raises(StorageError, match=r"m\.gcmf is no sound gcmf model: fitted holds 'novelty', which this gcmf"):
         gcmf.load(tmp_path / "m.gcmf")
 
 
@@ -282,25 +281,12 @@ def test_the_file_is_plain_safetensors(saved):
     assert load_file(saved)["fitted/mean/1"].shape[0] == len(MOVIES)
     with safe_open(saved, framework="numpy") as file:
         head = json.loads(file.metadata()["gcmf"])
-    assert (head["format_version"], head["model"]["class"]) == (1, "GCMF")
+    assert (head["format_version"], head["model"]["class"]) == (2, "GCMF")
     assert head["model"]["entities"][0] == {
         "name": "user",
         "ids": {"kind": "text", "dtype": str(pd.Index(["a"]).dtype), "buffer": None, "ends": None},
         "positional": False,
     }
-
-
-def test_an_interrupted_save_leaves_the_old_file(model, saved, monkeypatch):
-    old = saved.read_bytes()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(StorageError, match="No space left on device"):
-        model.save(saved)
-    assert saved.read_bytes() == old
-    assert list(saved.parent.iterdir()) == [saved]
 
 
 def test_no_pickle_anywhere():

@@ -1,0 +1,237 @@
+"""`GCMF`: its schema, ids and fitted arrays as plain values, and back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from gcmf.data.checks import schema_faults
+from gcmf.data.id_kind import IdKind
+from gcmf.data.schema import RelationSchema, Schema
+from gcmf.data.units import Units
+from gcmf.data.vocabulary import Vocabulary
+from gcmf.errors import GcmfError, StorageError
+from gcmf.likelihoods import Gaussian, resolve
+from gcmf.model.explained import Explained
+from gcmf.model.fitted import Fitted
+from gcmf.storage.ids import decode
+from gcmf.storage.layout import LIKELIHOODS, SCHEMA, MalformedError, Matcher, refuse
+
+if TYPE_CHECKING:
+    from gcmf.fit import Status
+    from gcmf.likelihoods import Likelihood
+
+#: Fields of `Fitted` that are more than arrays; each has its own place in the document.
+_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "units", "explained")
+_INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "UInt64")
+
+
+# --- out ----------------------------------------------------------------------------------------------------
+
+
+def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - a GCMF
+    """Return what a `GCMF` holds beyond what every estimator does."""
+    fitted: Fitted = model.fitted_
+    return {
+        "frame": model._frame,
+        "relations": [
+            {**asdict(relation), "likelihood": _write_likelihood(likelihood), **_write_units(units)}
+            for relation, likelihood, units in zip(
+                fitted.schema.relations, fitted.likelihoods, fitted.units, strict=True
+            )
+        ],
+        "entities": [
+            {"name": name, "ids": entity.ids, "positional": entity.positional, **_write_kind(entity.kind)}
+            for name, entity in ((name, fitted.vocabularies[name]) for name in fitted.schema.entities)
+        ],
+        "fitted": {f.name: _listed(getattr(fitted, f.name)) for f in fields(fitted) if f.name not in _OWN_PLACE},
+        "explained": fitted.explained._asdict(),
+    }
+
+
+def _listed(value: Any) -> Any:  # noqa: ANN401 - an array, or several
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _write_likelihood(likelihood: Likelihood) -> dict[str, Any]:
+    if type(likelihood) is not type(resolve(likelihood.name)):
+        msg = f"A model file holds the likelihoods of gcmf.likelihoods, not a {type(likelihood).__qualname__}."
+        raise StorageError(msg)
+    return {"name": likelihood.name, **asdict(likelihood)}  # type: ignore[call-overload]  # each is a dataclass
+
+
+def _write_units(units: Units | None) -> dict[str, Any]:
+    return {} if units is None else {"units": units._asdict()}
+
+
+def _write_kind(kind: IdKind | None) -> dict[str, Any]:
+    """Return how ids were brought, if there is more to say than their values; the categories are ids too."""
+    if kind is None:
+        return {}
+    categories = pd.Index(kind.categories, tupleize_cols=False)
+    said = {"name": kind.name, "levels": list(kind.levels), "ordered": kind.ordered, "categories": categories}
+    return {"kind": said}
+
+
+# --- in -----------------------------------------------------------------------------------------------------
+
+
+def matcher(document: dict[str, Any]) -> Matcher:
+    """Return what compares arrays with the sets and relations of a document, which are compared here."""
+    Matcher().match({key: document.get(key) for key in SCHEMA}, SCHEMA, "")
+    entities, relations = [e["name"] for e in document["entities"]], document["relations"]
+    _check_schema(entities, relations)
+
+    def member_of(dim: str, n: int) -> str:
+        if dim not in ("members", "ends", "columns"):
+            return dim
+        if dim == "members":
+            return _members(entities[n])
+        m, side = divmod(n, 2) if dim == "ends" else (n, 1)
+        return _members(relations[m][("rows", "cols")[side]])
+
+    sizes = {"entities": len(entities), "relations": len(relations), "layers": 2 * len(relations)}
+    return Matcher(sizes, member_of)
+
+
+def settle(model: Any, document: dict[str, Any], status: Status, sizes: dict[str, int]) -> None:  # noqa: ANN401
+    """Give a `GCMF` the fit that a document holds, whose form was compared already and is of these sizes."""
+    if 0 in [sizes[_members(entity["name"])] for entity in document["entities"]]:
+        refuse("fitted/mean", 0, "at least one member of every entity set")
+    fitted = _read_fitted(document, sizes)
+    _check_numbers(fitted)
+    model._frame = document["frame"]
+    model._settle(fitted, document["trace"], status)
+
+
+def _members(entity: str) -> str:
+    """The dimension that counts the members of an entity set."""
+    return f"members of {entity!r}"
+
+
+def _check_schema(entities: list[str], relations: list[dict[str, Any]]) -> None:
+    names = [*entities, *(r[key] for r in relations for key in ("name", "rows", "cols"))]
+    faults = [f"{times} entity sets are named {name!r}" for name, times in Counter(entities).items() if times > 1]
+    faults += ["a name is empty"] * ("" in names)
+    used = {r[side] for r in relations for side in ("rows", "cols")}
+    faults += [f"no relation joins {name!r}" for name in entities if name not in used]
+    faults += [f"there is no entity set {name!r}" for name in used if name not in entities]
+    named: Any = [RelationSchema(r["name"], r["rows"], r["cols"], "") for r in relations]
+    faults += schema_faults(named)  # of relations it looks at these alone
+    if faults or not relations:
+        msg = faults[0] if faults else "there is no relation"
+        raise MalformedError(msg)
+
+
+def _read_fitted(document: dict[str, Any], sizes: dict[str, int]) -> Fitted:
+    relations = document["relations"]
+    likelihoods = tuple(_read_likelihood(r["likelihood"], f"relations/{m}/likelihood") for m, r in enumerate(relations))
+    schema = Schema(
+        tuple(entity["name"] for entity in document["entities"]),
+        tuple(RelationSchema(r["name"], r["rows"], r["cols"], lik.name)
+              for r, lik in zip(relations, likelihoods, strict=True)),
+    )  # fmt: skip
+    arrays: dict[str, Any] = {name: tuple(a) if isinstance(a, list) else a for name, a in document["fitted"].items()}
+    return Fitted(
+        schema=schema,
+        vocabularies={entity["name"]: _read_vocabulary(entity, sizes[_members(entity["name"])], f"entities/{e}")
+                      for e, entity in enumerate(document["entities"])},
+        likelihoods=likelihoods,
+        units=tuple(_read_units(r, m) for m, r in enumerate(relations)),
+        explained=Explained(**document["explained"]),
+        **arrays,
+    )  # fmt: skip
+
+
+def _read_likelihood(written: dict[str, Any], where: str) -> Likelihood:
+    name = written.get("name")
+    if not isinstance(name, str) or name not in LIKELIHOODS:
+        refuse(f"{where}/name", name, f"one of {', '.join(LIKELIHOODS)}")
+    Matcher().match(written, LIKELIHOODS[name], where)
+    try:
+        return type(resolve(name))(**{key: value for key, value in written.items() if key != "name"})
+    except (GcmfError, TypeError) as error:  # TypeError: an integer that is beyond all floats
+        msg = f"{where}: {error}"
+        raise MalformedError(msg) from error
+
+
+def _read_units(relation: dict[str, Any], m: int) -> Units | None:
+    if "units" not in relation:
+        return None
+    where = f"relations/{m}/units"
+    if relation["likelihood"]["name"] != "gaussian":
+        refuse(where, relation["units"], "nothing, as only Gaussian cells have units,")
+    return Units(**relation["units"])
+
+
+def _check_numbers(fitted: Fitted) -> None:
+    """Refuse arrays of the right form that contradict each other."""
+    real = np.array([isinstance(likelihood, Gaussian) for likelihood in fitted.likelihoods])
+    plain = (fitted.center == 0) & (fitted.scale == 1) & (fitted.noise == 0)
+    off = ~fitted.on
+    sums = [np.abs(a).max(axis=0, initial=0.0) for pair in zip(fitted.mean, fitted.var, strict=True) for a in pair]
+    faults = {
+        "fitted/noise is zero for Gaussian cells": bool((fitted.noise[real] <= 0).any()),
+        "fitted/center, scale or noise are of Gaussian cells, and the relation is not": not plain[~real].all(),
+        "fitted/prior_bias holds a negative variance": bool((fitted.prior_bias[1] < 0).any()),
+        "fitted/on says that a factor is off which has members": any(
+            (size[off[n // 2]] != 0).any() for n, size in enumerate(sums)
+        ),
+        "fitted/on says that a factor is off which has a prior": bool((fitted.prior_var[off] != 0).any()),
+        "fitted/on says that a factor is off which is active": bool((fitted.activity[off] != 0).any()),
+    }
+    for fault, there in faults.items():
+        if there:
+            raise MalformedError(fault)
+
+
+# --- ids ----------------------------------------------------------------------------------------------------
+
+
+def _read_vocabulary(entity: dict[str, Any], size: int, where: str) -> Vocabulary:
+    ids = decode(entity["ids"], size=size, where=f"{where}/ids")
+    if entity["positional"] and not (isinstance(ids, pd.RangeIndex) and ids.start == 0 and ids.step == 1):
+        refuse(f"{where}/positional", value=True, wanted="False, as the ids are no positions,")
+    try:
+        vocabulary = Vocabulary(ids)
+        kind = _read_kind(entity["kind"], vocabulary, f"{where}/kind") if "kind" in entity else None
+    except (GcmfError, TypeError) as error:  # TypeError: something that cannot be hashed
+        msg = f"{where}/ids: {error}"
+        raise MalformedError(msg) from error
+    vocabulary.positional = entity["positional"]
+    return vocabulary.of_kind(kind)
+
+
+def _read_kind(kind: dict[str, Any], ids: Vocabulary, where: str) -> IdKind:
+    """Return how ids were brought, if they can have been brought so."""
+    name, levels = kind["name"], tuple(kind["levels"])
+    # Vocabulary: categories are distinct, and none is null.
+    categories = Vocabulary(decode(kind["categories"], size=None, where=f"{where}/categories"))
+    if name == "levels":
+        fits = bool(levels) and all(isinstance(one, tuple) and len(one) == len(levels) for one in ids.ids)
+    elif name in ("category", "Enum"):
+        fits = bool((categories.index(ids.ids) >= 0).all()) and (name == "category" or _is_text(categories))
+    elif name == "Categorical":
+        fits = _is_text(ids)
+    elif name in _INTEGERS:
+        fits = ids.ids.dtype.kind in "iu" and _is_within(ids.ids, name.lower())
+    else:
+        fits = False
+    if not fits:
+        refuse(where, name, "another, as its ids or categories cannot be of that kind,")
+    return IdKind(name, levels, tuple(categories.ids), kind["ordered"])
+
+
+def _is_text(ids: Vocabulary) -> bool:
+    return all(isinstance(one, str) for one in ids.ids)
+
+
+def _is_within(ids: pd.Index[Any], name: str) -> bool:
+    if name == "int128":
+        return True
+    limits = np.iinfo(name)
+    return bool(limits.min <= ids.min() and ids.max() <= limits.max)

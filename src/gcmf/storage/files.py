@@ -1,0 +1,106 @@
+"""A file is replaced whole or not at all, and nothing else is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import stat
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from gcmf.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: What lies longer than this unlocked has lost its writer; a younger file may be about to be locked or renamed.
+_STALE_SECONDS = 60.0
+
+
+def check_target(path: Path, *, what: str = "the model") -> Path:
+    """Return the file that a path stands for, behind any links; refuse one that cannot be written to."""
+    try:
+        target = path.resolve()
+        mode = target.stat().st_mode if target.exists() else None
+    except (OSError, RuntimeError) as error:  # links that go in a circle
+        msg = f"Cannot write {what} to {path}: {error}."
+        raise StorageError(msg) from error
+    folder = target.parent
+    if mode is not None and stat.S_ISDIR(mode):
+        msg = f"Cannot write {what} to {path}: it is a folder. Name a file in it, such as {path / 'm.gcmf'}."
+    elif mode is not None and not stat.S_ISREG(mode):
+        msg = f"Cannot write {what} to {path}: it is a device, a pipe or a socket. Name a file."
+    elif not folder.is_dir():
+        msg = f"Cannot write {what} to {path}: there is no folder {folder}; create it first."
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        msg = f"Cannot write {what} to {path}: you may not write to the folder {folder}."
+    else:
+        return target
+    raise StorageError(msg)
+
+
+@contextmanager
+def replacing(path: Path, *, what: str = "the model") -> Iterator[Path]:
+    """Yield an empty file beside the target to write to; it takes the target's place when the block ends well.
+
+    Whatever else happens, the target is as it was and the other file is gone, unless the process is killed: then the
+    next call for the same target removes it. A link stays a link, and the file that it leads to is replaced. The mode
+    is that of the file replaced, or what the umask leaves.
+    """
+    target = check_target(path, what=what)
+    prefix = f".gcmf-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]}-"
+    temporary = target.with_name(f"{prefix}{secrets.token_hex(6)}.tmp")
+    try:
+        _remove_stale(target.parent, prefix)
+        handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+        try:
+            _lock(handle)
+            yield temporary
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        temporary.replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        msg = f"Cannot write {what} to {path}: {error.strerror or error}."
+        raise StorageError(msg) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _remove_stale(folder: Path, prefix: str) -> None:
+    """Remove what killed writers of the same target left: their locks went with them."""
+    for old in folder.glob(f"{prefix}*.tmp"):
+        with suppress(OSError):
+            handle = os.open(old, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+            try:
+                if time.time() - os.fstat(handle).st_mtime > _STALE_SECONDS and _lock(handle):
+                    old.unlink()
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Whether nobody else holds the file, from now until it is closed or the process ends."""
+    try:
+        import fcntl  # noqa: PLC0415 - Windows has none: there, what a killed process left is left
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # held by another, or the file system has no locks
+        return False
+    return True
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last through a power failure, where folders can be synced."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

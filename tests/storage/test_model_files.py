@@ -1,0 +1,167 @@
+"""Where a model is written: through links, over nothing but files, with the modes that people chose, and whole."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import gcmf
+from gcmf.errors import StorageError
+from gcmf.storage import container, files
+
+GOLDEN = Path(__file__).parent / "golden"
+WRITE_AND_WAIT = """
+import os, pathlib, sys, time
+from gcmf.storage.files import replacing
+with replacing(pathlib.Path(sys.argv[1])) as temporary:
+    temporary.write_bytes(b"half of it")
+    print(temporary, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(scope="module")
+def model():
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    return gcmf.GCMF(1, random_state=0, device="reference", progress=False).fit({("a", "b"): x})
+
+
+def test_a_link_stays_a_link(model, tmp_path):
+    (tmp_path / "real").mkdir()
+    target, link = tmp_path / "real" / "m.gcmf", tmp_path / "link.gcmf"
+    link.symlink_to(target)
+    for _ in range(2):  # where nothing is yet, and over a model
+        model.save(link)
+        assert link.is_symlink()
+        assert not target.is_symlink()
+        assert gcmf.load(target).n_iter_ == model.n_iter_
+        assert os.listdir(target.parent) == ["m.gcmf"]
+
+
+def test_links_in_a_circle_are_refused(model, tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    with pytest.raises(StorageError, match=r"Cannot write the model to .*a: "):
+        model.save(tmp_path / "a")
+
+
+def test_what_is_no_file_stays(model, tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as server:
+        monkeypatch.chdir(tmp_path)  # the path of a socket must be short
+        server.bind("socket")
+        for name in ("pipe", "socket", "/dev/null"):
+            before = os.lstat(tmp_path / name)
+            with pytest.raises(StorageError, match="it is a device, a pipe or a socket"):
+                model.save(tmp_path / name)
+            after = os.lstat(tmp_path / name)
+            assert (before.st_ino, before.st_mode) == (after.st_ino, after.st_mode)
+    with pytest.raises(StorageError, match="pipe: it is no file"):
+        gcmf.load(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_the_umask_is_respected(model, tmp_path, mask, mode):
+    old = os.umask(mask)
+    try:
+        model.save(tmp_path / "m.gcmf")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "m.gcmf").stat().st_mode) == mode
+
+
+def test_the_mode_of_a_file_is_kept(model, tmp_path):
+    model.save(tmp_path / "m.gcmf")
+    (tmp_path / "m.gcmf").chmod(0o640)
+    model.save(tmp_path / "m.gcmf")
+    assert stat.S_IMODE((tmp_path / "m.gcmf").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device"), MemoryError])
+def test_an_interrupted_save_leaves_the_old_file_and_nothing_else(model, tmp_path, monkeypatch, error):
+    path = tmp_path / "m.gcmf"
+    model.save(path)
+    before = path.read_bytes()
+
+    def interrupted(*_):
+        raise error
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(StorageError if isinstance(error, OSError) else error):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_save_left_goes_with_the_next(model, tmp_path):
+    path = tmp_path / "m.gcmf"
+    (tmp_path / ".m.gcmf.notes.tmp").write_text("somebody's")
+    with subprocess.Popen([sys.executable, "-c", WRITE_AND_WAIT, path], stdout=subprocess.PIPE, text=True) as writer:
+        left = Path(writer.stdout.readline().strip())
+        assert left.read_bytes() == b"half of it"
+        long_ago = time.time() - 3600
+        os.utime(left, (long_ago, long_ago))
+        model.save(path)
+        assert left.exists(), "its writer still lives"
+        writer.kill()
+    model.save(path)
+    assert sorted(os.listdir(tmp_path)) == [".m.gcmf.notes.tmp", "m.gcmf"]
+    gcmf.load(path)
+
+
+def test_a_young_file_may_have_a_writer(model, tmp_path):
+    """Between its making and its lock, or between its closing and its renaming."""
+    with files.replacing(tmp_path / "m.gcmf") as temporary:
+        pass
+    temporary.write_bytes(b"")
+    model.save(tmp_path / "m.gcmf")
+    assert temporary.exists()
+
+
+def test_a_folder_that_may_not_be_written_is_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(StorageError, match="you may not write to the folder"):
+        gcmf.storage.check(tmp_path / "m.gcmf", {})
+
+
+# --- formats ------------------------------------------------------------------------------------------------
+
+
+def test_format_1_answers_as_it_did_and_in_units():
+    model = gcmf.load(GOLDEN / "format1.safetensors")
+    answers = json.loads((GOLDEN / "format1.json").read_text())
+    for name in ("ratings", "tagged", "plays"):
+        assert model.predict(name)[:2] == pytest.approx(np.array(answers[name]), rel=1e-6)
+    # The units stood beside the model, and Python did not use them.
+    expected = np.array([40.0, 170.0]) + np.array([10.0, 8.0]) * np.array(answers["user_numbers"])
+    assert model.predict("user_numbers")[:2] == pytest.approx(expected, rel=1e-6)
+    assert model.fitted_.vocabularies["user"].kind.categories[-1] == "user 12"
+    assert (model.n_iter_, model.status_) == (52, gcmf.Status.CONVERGED)
+
+
+def test_format_1_is_checked_too(tmp_path):
+    path = tmp_path / "m.gcmf"
+    whole = (GOLDEN / "format1.safetensors").read_bytes()
+    columns = ({"weight": [0, 1]}, {"age": [0]}, {"age": [0, -1]}, {"age": [0, 10**400]}, {"age": "x"}, [], None)
+    units = ([], {"nobody": {}}, {"plays": {}}, *({"user_numbers": of} for of in columns))
+    for extras in (None, [], {"novelty": 1}, *({"units": of} for of in units)):
+        path.write_bytes(whole)
+        _, document = container.read(path)
+        document["extras"] = extras
+        write_format_1(path, document)
+        with pytest.raises(StorageError, match=r"m\.gcmf is no sound gcmf model"):
+            gcmf.load(path)
+
+
+def write_format_1(path, document):
+    tensors = {}
+    model = container._detach(document, "", tensors)
+    head = {"format_version": 1, "sha256": container._checksum(model, tensors), "model": model}
+    path.write_bytes(container.save(tensors, {"gcmf": json.dumps(head)}))
