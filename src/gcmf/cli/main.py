@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +18,7 @@ from gcmf.cli.fit import fit
 from gcmf.cli.init import init
 from gcmf.cli.predict import predict
 from gcmf.cli.reproduce import reproduce
-from gcmf.cli.screen import show_error
+from gcmf.cli.screen import show_error, show_note, show_stop
 from gcmf.errors import GcmfError
 
 
@@ -27,15 +28,21 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's context has several homes
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
         except GcmfError as error:
             if ctx.params.get("debug"):
                 raise
             show_error(str(error))
             raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            show_error("Stopped; nothing was written.")
+        except KeyboardInterrupt as stop:
+            show_stop(str(stop) or "nothing was written.")
             raise typer.Exit(130) from None
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    show_note(str(message))
 
 
 app = typer.Typer(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gcmf.cli.screen import console, show_json
+from gcmf.cli.screen import console, show_json, show_note, stopping, visible
+from gcmf.io.files import as_json_lines, without_formulas, write_table
 from gcmf.io.predictions import find_relation, predict_all, predict_table
-from gcmf.io.results import write_parts
 from gcmf.io.schema import Source
 from gcmf.io.tables import open_table
 from gcmf.storage import load
@@ -37,13 +37,27 @@ def predict_and_show(
         table = open_table(Source(source=str(cells)), Path())
         chosen = find_relation(model, relation, table.columns)
         parts = predict_table(model, chosen, table, columns=columns, unknown=unknown)
-    if out is not None:
-        rows = write_parts(parts, out)
-        if as_json:
-            show_json({"predictions": rows, "file": str(out)})
-            return
-        console(stderr=True).print(f"{rows:,} predictions written: {out}", markup=False, soft_wrap=True)
+    if out is None:
+        with stopping("the list above is not complete."):
+            _print(parts, as_json=as_json)
         return
+    rows = write_table(parts, out)
+    if as_json:
+        show_json({"predictions": rows, "file": str(out)})
+        return
+    console(stderr=True).print(f"{rows:,} predictions written: {out}", soft_wrap=True)
+
+
+def _print(parts: Iterable[pd.DataFrame], *, as_json: bool) -> None:
+    """Print part by part; what a terminal would obey is shown as its escape, in files as well as on the screen."""
+    changed = False
     for number, part in enumerate(parts):
-        text = part.to_json(orient="records", lines=True) if as_json else part.to_csv(index=False, header=number == 0)
-        print(text, end="")
+        if as_json:
+            print(as_json_lines(part), end="")
+            continue
+        text = without_formulas(part).to_csv(index=False, header=number == 0)
+        shown = visible(text)
+        changed |= shown != text
+        print(shown, end="")
+    if changed:
+        show_note("Characters that do not print are shown as their escapes, such as \\x1b; -o writes them as they are.")

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.metrics import average_precision_score
 
 from gcmf.data.parts import take
 from gcmf.data.split import draw, folds
@@ -21,7 +22,18 @@ if TYPE_CHECKING:
     from gcmf.estimators.gcmf import GCMF
     from gcmf.fit import StepInfo
 
+Scores = dict[str, dict[str, float]]
+"""Measures by relation."""
+
+MEASURES = {
+    "rmse": "RMSE", "log_loss": "log-loss", "negative_log_likelihood": "negative log-likelihood", "auc": "AUC",
+    "average_precision": "average precision",
+}  # fmt: skip
+"""What people call them."""
+RARE = 0.1
+"""Ones are rare where fewer cells than this share are ones."""
 _EVERY_SECONDS = 2.0
+_CHUNK = 100_000
 MOST = 1_000_000
 """Cells of a relation whose blanks are zeros that are hidden at a time: all of them may be more than memory holds."""
 
@@ -64,8 +76,8 @@ class HeldOut:
     def __init__(self, model: GCMF, train: Collection, test: Collection) -> None:
         self._model, self._train, self._test = model, train, test
         self._next = 0.0
-        self.errors: dict[str, float] = {}
-        """The last RMSE of each relation."""
+        self.scores: Scores = {}
+        """The last ones."""
 
     def __call__(self, info: StepInfo) -> None:
         """Score, if it is time."""
@@ -74,10 +86,39 @@ class HeldOut:
         run = info.snapshot()
         model = copy.copy(self._model)
         model._settle(summarize(run.spec, run.posterior, self._train), run.trace, run.status)
-        self.errors = score(model, self._test)
+        self.scores = score(model, self._test)
         self._next = time.monotonic() + _EVERY_SECONDS
 
 
-def score(model: GCMF, test: Collection) -> dict[str, float]:
-    """Return the RMSE of each relation on hidden cells."""
-    return {str(name): float(error) for name, error in model._score_table(test)["rmse"].items()}
+def score(model: GCMF, test: Collection) -> Scores:
+    """Return what hidden cells say of each relation; the first measure is the error, the smaller the better.
+
+    Numbers are judged by their RMSE. 0/1 cells are judged by the log-loss, −log p(x) per cell, and the area under the
+    ROC curve, and where ones are rare, which makes that area look good, also by the average precision. Counts are
+    judged by −log p(x) per cell.
+    """
+    table = model._score_table(test).to_dict(orient="index")
+    names = [one.name for one in model.schema_.relations]
+    supports = {name: own.support for name, own in zip(names, model.fitted_.likelihoods, strict=True)}
+    scores: Scores = {}
+    for name in test.relations:
+        row = {key: float(value) for key, value in table[name].items()}
+        if supports[name] == "binary":
+            scores[name] = {"log_loss": -row["log_likelihood"], "auc": row.get("auc", np.nan)}
+            scores[name] |= _precision(model, test, name)
+        elif supports[name] == "counts":
+            scores[name] = {"negative_log_likelihood": -row["log_likelihood"]}
+        else:
+            scores[name] = {"rmse": row["rmse"]}
+    return scores
+
+
+def _precision(model: GCMF, test: Collection, name: str) -> dict[str, float]:
+    """Return the average precision of a 0/1 relation if ones are rare among its cells, else nothing."""
+    own = test.relations[name]
+    rows, cols = test.entities[own.rows].ids, test.entities[own.cols].ids
+    truth = np.concatenate([np.asarray(part.x) for part in own.cells.chunks(_CHUNK)])
+    if not 0 < truth.mean() < RARE:
+        return {}
+    guess = [model.predict(name, rows[part.i], cols[part.j]) for part in own.cells.chunks(_CHUNK)]
+    return {"average_precision": float(average_precision_score(truth, np.concatenate(guess)))}
