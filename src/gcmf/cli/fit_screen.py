@@ -160,7 +160,8 @@ def _show(report: dict[str, Any], model: GCMF, judged: _Judged | None) -> None:
     kinds = ", ".join(f"{count} {role}" for role, count in roles.items()) or "none"
     if judged is not None:
         for name, own in judged.scores.items():
-            screen.print(f"held-out {name}: {_say(own)}")
+            unit = " (in standard deviations of each column)" if name in model._units else ""
+            screen.print(f"held-out {name}: {_say(own)}{unit}")
         seen = "has seen them too: it was fitted again" if judged.refitted else "has not seen them"
         screen.print(f"{judged.n_hidden:,} cells were held out to be judged by. The model that is written {seen}.")
     screen.print(f"{report['iterations']} sweeps, {report['says']}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -21,6 +21,9 @@ from gcmf.cli.reproduce import reproduce
 from gcmf.cli.screen import show_error, show_note, show_stop
 from gcmf.errors import GcmfError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 class Commands(TyperGroup):
     """Shows an error that gcmf raises on purpose as a paragraph, and any other as the traceback it needs."""
@@ -29,20 +32,35 @@ class Commands(TyperGroup):
         """Run the command."""
         try:
             with warnings.catch_warnings():
-                warnings.showwarning = _show_warning
+                warnings.showwarning = _shower_of_warnings()
                 return super().invoke(ctx)
         except GcmfError as error:
             if ctx.params.get("debug"):
                 raise
             show_error(str(error))
             raise typer.Exit(1) from None
+        except OSError as error:
+            # Files and folders are the caller's: what cannot be read or written is told, not traced. A pipe that was
+            # closed is Typer's.
+            if ctx.params.get("debug") or error.filename is None:
+                raise
+            show_error(f"{error.filename}: {error.strerror}.")
+            raise typer.Exit(1) from None
         except KeyboardInterrupt as stop:
             show_stop(str(stop) or "nothing was written.")
             raise typer.Exit(130) from None
 
 
-def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    show_note(str(message))
+def _shower_of_warnings() -> Callable[..., None]:
+    """Return what shows a warning as a note, and each one once."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            show_note(str(message))
+
+    return show
 
 
 app = typer.Typer(

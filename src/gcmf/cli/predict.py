@@ -40,6 +40,6 @@ def predict(
         msg = "Give a table of CELLS, or --all for every cell of a relation."
         raise typer.BadParameter(msg)
     if out is not None:
-        table_kind(out)
         check_new(out, force=force)
+        table_kind(out)
     predict_and_show(model, cells, out, relation=relation, columns=(row, col), unknown=unknown.value, as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gcmf.cli.screen import console, show_json, show_note, stopping, visible
@@ -14,6 +13,7 @@ from gcmf.storage import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     import pandas as pd
 
@@ -34,7 +34,7 @@ def predict_and_show(
     if cells is None:
         parts = predict_all(model, find_relation(model, relation))
     else:
-        table = open_table(Source(source=str(cells)), Path())
+        table = open_table(Source(source=cells.name), cells.absolute().parent)
         chosen = find_relation(model, relation, table.columns)
         parts = predict_table(model, chosen, table, columns=columns, unknown=unknown)
     if out is None:
@@ -55,8 +55,8 @@ def _print(parts: Iterable[pd.DataFrame], *, as_json: bool) -> None:
         if as_json:
             print(as_json_lines(part), end="")
             continue
-        text = without_formulas(part).to_csv(index=False, header=number == 0)
-        shown = visible(text)
+        text = without_formulas(part).to_csv(index=False, header=number == 0, lineterminator="\n")
+        shown = visible(text, kept="\n\t")
         changed |= shown != text
         print(shown, end="")
     if changed:

@@ -67,8 +67,10 @@ def table_kind(path: Path) -> str:
     """Return what the ending of a file says that it holds."""
     kind = _KINDS.get(path.suffix.lower())
     if kind is None:
-        said = f"the ending {path.suffix!r}" if path.suffix else "no ending"
-        msg = f"Cannot write {path}: {said} names no format. Use {', '.join(_KINDS)} (.jsonl: a JSON object per line)."
+        said = (
+            f"no table is written as {path.suffix}" if path.suffix else "its name has no ending, which says the format"
+        )
+        msg = f"Cannot write {path}: {said}. Use .parquet, .csv, .tsv, or .jsonl (a JSON object per line)."
         raise OptionError(msg)
     return kind
 

@@ -105,9 +105,9 @@ def find_columns(table: Table, relation: RelationSchema, columns: tuple[str | No
         lacking = " and ".join(entity for entity, name in zip(entities, (row, col), strict=True) if name is None)
         shown = ", ".join([*table.columns][:20]) + (", ..." if len(table.columns) > 20 else "")
         msg = (
-            f"relation {relation.name!r}: {table.label} has no column for the ids of {lacking}; it has {shown}. Name its "
-            f"columns {relation.rows} and {relation.cols}, or say which they are with --row and --col. If its first line "
-            f"holds no names, add one: {relation.rows},{relation.cols}."
+            f"relation {relation.name!r}: {table.label} has no column for the ids of {lacking}; it has {shown}. Name "
+            f"its columns {relation.rows} and {relation.cols}, or say which they are with --row and --col. If its first "
+            f"line holds no names, add one: {relation.rows},{relation.cols}."
         )
         raise DataError(msg)
     faults = table.lacking([row, col], where=f"relation {relation.name!r}")
