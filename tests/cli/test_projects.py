@@ -102,7 +102,9 @@ def fitted(tmp_path_factory):
     assert run("init", folder / "films.db").exit_code == 0
     done = run("fit", folder, "--max-iter", 5, "--n-factors", 3, "--holdout", 0.2)
     assert done.exit_code == 0, done.output
-    assert "held-out RMSE of ratings" in done.stdout
+    assert "held-out ratings: RMSE" in done.stdout
+    assert "held-out film_actor: log-loss" in done.stdout
+    assert "The model that is written has seen them too" in done.stdout
     return folder
 
 
@@ -117,8 +119,33 @@ def test_init_reports(fitted, tmp_path):
 def test_fit_reports_held_out_errors(fitted, tmp_path):
     done = run("fit", fitted, "-o", tmp_path / "m.gcmf", "--max-iter", 2, "--holdout", 0.2, "--seed", 3, "--json")
     report = json.loads(done.stdout)
-    assert 0.5 < report["held_out_rmse"]["ratings"] < 3
+    assert list(report["held_out"]["ratings"]) == ["rmse"]
+    assert 0.5 < report["held_out"]["ratings"]["rmse"] < 3
+    assert list(report["held_out"]["film_actor"]) == ["log_loss", "auc"]
     assert gcmf.load(tmp_path / "m.gcmf").n_iter_ == report["iterations"] == 2
+
+
+def test_the_model_written_after_a_holdout_has_seen_all_cells(fitted, tmp_path):
+    options = ("--max-iter", 2, "--seed", 3, "--json")
+    reports = {}
+    for name, more in {"all": (), "judged": ("--holdout", 0.2), "kept": ("--holdout", 0.2, "--no-refit")}.items():
+        reports[name] = json.loads(run("fit", fitted, "-o", tmp_path / name, *options, *more).stdout)
+    assert reports["judged"]["elbo"] == reports["all"]["elbo"]
+    assert reports["kept"]["elbo"] != reports["all"]["elbo"]
+    assert reports["judged"]["held_out"] == reports["kept"]["held_out"]
+    assert [reports[name]["refitted"] for name in reports] == [None, True, False]
+    assert reports["judged"]["cells"] == reports["all"]["cells"] > reports["kept"]["cells"]
+    said = run("fit", fitted, "-o", tmp_path / "kept", *options[:-1], "--holdout", 0.2, "--no-refit").stdout
+    assert "The model that is written has not seen them." in said
+    nothing = run("fit", fitted, "-o", tmp_path / "kept", "--holdout", 1e-6)
+    assert "hides no cell" in nothing.stderr
+
+
+def test_the_last_line_of_progress_is_true_of_the_model(fitted, tmp_path):
+    done = run("fit", fitted, "-o", tmp_path / "m", "--max-iter", 20, "--n-factors", 2, "--holdout", 0.2, "--no-refit")
+    [last] = [line for line in done.stderr.splitlines() if line.startswith("sweep 20/20")]
+    [final] = [line for line in done.stdout.splitlines() if line.startswith("held-out ratings")]
+    assert f"held-out {final.removeprefix('held-out ').replace(':', '')}," in last
 
 
 def test_describe(fitted):
@@ -203,6 +230,8 @@ def test_evaluate(fitted):
     assert (table["error"] > 0.5).all()
     assert abs(table["error"] - table.loc["gCMF", "error"] - table["difference"]).max() < 1e-12
     assert (table["difference_se"].drop("gCMF") > 0).all()
+    assert set(table["measure"]) == {"rmse"}
+    assert table["auc"].isna().all()
     wrong = run("evaluate", fitted, "--relation", "rating")
     assert wrong.exit_code == 1
     assert "Did you mean 'ratings'?" in wrong.stderr
@@ -309,7 +338,7 @@ def test_the_live_line_says_what_matters_first():
     from gcmf.cli.fit_screen import Live  # noqa: PLC0415 - imports what fits need
 
     class Errors:
-        errors: ClassVar = {"ratings": 0.51234}
+        scores: ClassVar = {"ratings": {"rmse": 0.51234}, "seen": {"log_loss": 0.3}}
 
     class Info:
         iteration, elbo, change, n_factors = 3, -1234.56, 0.5, 7
@@ -323,7 +352,7 @@ def test_the_live_line_says_what_matters_first():
     [task] = live._bars.tasks
     said, rest = task.description.split(" left, ")
     assert said.startswith("sweep 3/1,000, ≤ 0:33:")
-    assert rest == "held-out ratings 0.5123, 7 factors, ELBO -1,234.6 (+0.5)"
+    assert rest == "held-out ratings RMSE 0.5123, 7 factors, ELBO -1,234.6 (+0.5)"
 
 
 def test_the_shell_completes_commands():

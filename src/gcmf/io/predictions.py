@@ -106,8 +106,8 @@ def find_columns(table: Table, relation: RelationSchema, columns: tuple[str | No
         shown = ", ".join([*table.columns][:20]) + (", ..." if len(table.columns) > 20 else "")
         msg = (
             f"relation {relation.name!r}: {table.label} has no column for the ids of {lacking}; it has {shown}. Name "
-            f"its columns {relation.rows} and {relation.cols}, or say which they are with --row and --col. If its first "
-            f"line holds no names, add one: {relation.rows},{relation.cols}."
+            f"its columns {relation.rows} and {relation.cols}, or say which they are with --row and --col. If its "
+            f"first line holds no names, add one: {relation.rows},{relation.cols}."
         )
         raise DataError(msg)
     faults = table.lacking([row, col], where=f"relation {relation.name!r}")
