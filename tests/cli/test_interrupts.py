@@ -75,14 +75,15 @@ def test_nothing_is_written(films, tmp_path, place, name, arguments):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_duckdb_interrupted_is_ctrl_c(tmp_path):
+def test_duckdb_interrupted_is_ctrl_c():
     code = (
         "import os, signal, threading\n"
         "from gcmf.io.tables import connect, duck_errors\n"
         "threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "many = 'range(1000000000)'\n"
         "try:\n"
         "    with duck_errors('a.csv'):\n"
-        "        connect().execute('SELECT sum(a.range * b.range) FROM range(1e9) a, range(1e9) b').fetchall()\n"
+        "        connect().execute(f'SELECT sum(a.range * b.range) FROM {many} a, {many} b').fetchall()\n"
         "except KeyboardInterrupt:\n"
         "    raise SystemExit(7)\n"
     )
@@ -111,11 +112,12 @@ def test_a_fit_that_was_judged_is_kept(films, tmp_path):
     """Ctrl-C at the start of the second fit leaves the first."""
     report = fit_and_press(films, tmp_path / "kept.gcmf", at=2, place="gcmf.cli.fit_screen:GCMF", name="fit",
                            more=("--holdout", 0.2, "--n-factors", 2))  # fmt: skip
-    assert (report["status"], report["refitted"]) == ("converged", False)
+    assert report["status"] != "interrupted"
+    assert report["refitted"] is False
     assert gcmf.load(tmp_path / "kept.gcmf").elbo_ == pytest.approx(report["elbo"])
 
 
-def test_predictions_on_the_screen_are_not_called_complete(films, monkeypatch):
+def test_predictions_on_the_screen_are_not_called_complete(films):
     done = press(
         "gcmf.estimators.gcmf:GCMF", "predict", "predict", films / "model.gcmf", "--relation", "ratings", "--all"
     )

@@ -188,6 +188,69 @@ def test_columns_are_found_by_name_whatever_their_order(fitted, tmp_path):
     assert json.loads(done.stdout)["mean"] == pytest.approx(wanted[0])
 
 
+def test_columns_are_never_taken_by_position(fitted, tmp_path):
+    cells, out = tmp_path / "cells.csv", tmp_path / "o.csv"
+    command = ("predict", fitted / "model.gcmf", cells, "--relation", "ratings")
+    for text, lacking in (
+        ("movie,person\n1,2\n", "user and film; it has movie, person."),
+        ("film,person\n1,2\n", "user; it has film, person."),
+        ("1,2\n3,4\n", "user and film; it has column0, column1."),
+        ("1,2\n", "user and film; it has 1, 2."),
+    ):
+        cells.write_text(text)
+        done = run(*command, "-o", out)
+        assert done.exit_code == 1
+        assert f"cells.csv has no column for the ids of {lacking} Name its columns user and film" in done.stderr
+        assert "If its first line holds no names, add one: user,film." in done.stderr
+        assert (done.stdout, out.exists()) == ("", False)
+    cells.write_text("movie,person\n3,1\n")
+    told = run(*command, "--row", "person", "--col", "movie", "--json")
+    wanted = gcmf.load(fitted / "model.gcmf").predict("ratings", [1], [3])
+    assert json.loads(told.stdout)["mean"] == pytest.approx(wanted[0])
+    assert "both name the column 'movie'" in run(*command, "--row", "movie", "--col", "movie").stderr
+    cells.write_text("user_id,userID,film\n1,2,3\n")
+    assert "several columns that may hold the ids of user: user_id, userID" in run(*command).stderr
+
+
+def test_a_table_without_rows_has_no_predictions(fitted, tmp_path):
+    (tmp_path / "cells.csv").write_text("user,film\n")
+    command = ("predict", fitted / "model.gcmf", tmp_path / "cells.csv")
+    assert run(*command).stdout == "user,film,mean,std\n"
+    assert "0 predictions written" in run(*command, "-o", tmp_path / "o.parquet").stderr
+    assert pd.read_parquet(tmp_path / "o.parquet").columns.tolist() == ["user", "film", "mean", "std"]
+    assert run(*command, "--json").stdout == ""
+
+
+def test_the_ending_is_refused_before_anything_is_read(fitted, tmp_path):
+    for name in ("o.xlsx", "o.json", "o"):
+        done = run("predict", tmp_path / "no model", "--all", "-o", tmp_path / name)
+        assert done.exit_code == 1
+        assert "Use .parquet, .csv, .tsv, or .jsonl" in done.stderr
+    done = run("predict", fitted / "model.gcmf", "--relation", "ratings", "--all", "-o", tmp_path / "o.tsv")
+    assert done.exit_code == 0
+    assert pd.read_csv(tmp_path / "o.tsv", sep="\t").columns.tolist() == ["user", "film", "mean", "std"]
+
+
+def test_unknown_ids_keep_their_names(fitted, tmp_path):
+    (tmp_path / "cells.csv").write_text("user,film\n1,2\nx,3\n99,3\n")
+    command = ("predict", fitted / "model.gcmf", tmp_path / "cells.csv", "--unknown", "prior")
+    run(*command, "-o", tmp_path / "o.parquet")
+    found = pd.read_parquet(tmp_path / "o.parquet")
+    assert found["user"].tolist() == ["1", "x", "99"]
+    known = gcmf.load(fitted / "model.gcmf").predict("ratings", [1, -1, -1], [2, 3, 3], unknown="prior")
+    assert found["mean"].tolist() == pytest.approx(known.tolist())
+    (tmp_path / "cells.csv").write_text("user,film\n1,2\n,3\n")
+    done = run(*command)
+    assert done.exit_code == 1
+    assert "cells.csv, column 'user', row 2: the user is empty" in done.stderr
+
+
+def test_sets_called_mean_and_std_keep_their_ids(tmp_path):
+    data = gcmf.Collection([gcmf.Relation("r", "mean", "std", (["a", "b"], ["x", "y"], [1.0, 2.0]))])
+    gcmf.GCMF(1, random_state=0, progress=False).fit(data).save(tmp_path / "m.gcmf")
+    assert run("predict", tmp_path / "m.gcmf", "--all").stdout.startswith("mean_id,std_id,mean,std\na,x,")
+
+
 def test_predict_all(fitted, tmp_path, monkeypatch):
     monkeypatch.setattr("gcmf.io.predictions._CELLS", 100)
     done = run("predict", fitted / "model.gcmf", "--relation", "film_actor", "--all", "-o", tmp_path / "all.csv")
@@ -255,26 +318,6 @@ def test_refusals_reach_the_command_line(tmp_path):
     assert "Error: a.csv, column 'x', row 2: the value is 7" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "model.gcmf").exists()
-
-
-def test_ctrl_c_keeps_the_model(fitted, tmp_path):
-    target = tmp_path / "kept.gcmf"
-    code = (
-        "import os, signal, sys\n"
-        "from gcmf.cli import fit_screen\n"
-        "class Pressed(fit_screen.Live):\n"
-        "    def __call__(self, info):\n"
-        "        super().__call__(info)\n"
-        "        if info.iteration == 3: os.kill(os.getpid(), signal.SIGINT)\n"
-        "fit_screen.Live = Pressed\n"
-        "from gcmf.cli.main import app\n"
-        "app()\n"
-    )
-    arguments = ["fit", str(fitted), "-o", str(target), "--max-iter", "100000", "--json"]
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["status"] == "interrupted"
-    assert gcmf.load(target).n_iter_ == 3
 
 
 def test_every_command_has_help():
