@@ -90,7 +90,7 @@ def main(
     """Learn one low-rank representation of any collection of matrices that share entities.
 
     Exit codes: 0 all is done (also a fit that was stopped early: its model is written), 1 the data, a file or an
-    option value cannot be used, 2 the command itself is wrong, 130 stopped by Ctrl-C before there was anything to keep.
+    option value cannot be used, 2 the command itself is wrong, 130 stopped by Ctrl-C (a line says what that left).
     """
     del version, debug
     if ctx.invoked_subcommand is None:
