@@ -102,7 +102,9 @@ def fitted(tmp_path_factory):
     assert run("init", folder / "films.db").exit_code == 0
     done = run("fit", folder, "--max-iter", 5, "--n-factors", 3, "--holdout", 0.2)
     assert done.exit_code == 0, done.output
-    assert "held-out RMSE of ratings" in done.stdout
+    assert "held-out ratings: RMSE" in done.stdout
+    assert "held-out film_actor: log-loss" in done.stdout
+    assert "The model that is written has seen them too" in done.stdout
     return folder
 
 
@@ -117,8 +119,33 @@ def test_init_reports(fitted, tmp_path):
 def test_fit_reports_held_out_errors(fitted, tmp_path):
     done = run("fit", fitted, "-o", tmp_path / "m.gcmf", "--max-iter", 2, "--holdout", 0.2, "--seed", 3, "--json")
     report = json.loads(done.stdout)
-    assert 0.5 < report["held_out_rmse"]["ratings"] < 3
+    assert list(report["held_out"]["ratings"]) == ["rmse"]
+    assert 0.5 < report["held_out"]["ratings"]["rmse"] < 3
+    assert list(report["held_out"]["film_actor"]) == ["log_loss", "auc"]
     assert gcmf.load(tmp_path / "m.gcmf").n_iter_ == report["iterations"] == 2
+
+
+def test_the_model_written_after_a_holdout_has_seen_all_cells(fitted, tmp_path):
+    options = ("--max-iter", 2, "--seed", 3, "--json")
+    reports = {}
+    for name, more in {"all": (), "judged": ("--holdout", 0.2), "kept": ("--holdout", 0.2, "--no-refit")}.items():
+        reports[name] = json.loads(run("fit", fitted, "-o", tmp_path / name, *options, *more).stdout)
+    assert reports["judged"]["elbo"] == reports["all"]["elbo"]
+    assert reports["kept"]["elbo"] != reports["all"]["elbo"]
+    assert reports["judged"]["held_out"] == reports["kept"]["held_out"]
+    assert [reports[name]["refitted"] for name in reports] == [None, True, False]
+    assert reports["judged"]["cells"] == reports["all"]["cells"] > reports["kept"]["cells"]
+    said = run("fit", fitted, "-o", tmp_path / "kept", *options[:-1], "--holdout", 0.2, "--no-refit").stdout
+    assert "The model that is written has not seen them." in said
+    nothing = run("fit", fitted, "-o", tmp_path / "kept", "--holdout", 1e-6)
+    assert "hides no cell" in nothing.stderr
+
+
+def test_the_last_line_of_progress_is_true_of_the_model(fitted, tmp_path):
+    done = run("fit", fitted, "-o", tmp_path / "m", "--max-iter", 20, "--n-factors", 2, "--holdout", 0.2, "--no-refit")
+    [last] = [line for line in done.stderr.splitlines() if line.startswith("sweep 20/20")]
+    [final] = [line for line in done.stdout.splitlines() if line.startswith("held-out ratings")]
+    assert f"held-out {final.removeprefix('held-out ').replace(':', '')}," in last
 
 
 def test_describe(fitted):
@@ -159,6 +186,69 @@ def test_columns_are_found_by_name_whatever_their_order(fitted, tmp_path):
     done = run("predict", fitted / "model.gcmf", tmp_path / "cells.csv", "--json")
     wanted = gcmf.load(fitted / "model.gcmf").predict("ratings", [1], [3])
     assert json.loads(done.stdout)["mean"] == pytest.approx(wanted[0])
+
+
+def test_columns_are_never_taken_by_position(fitted, tmp_path):
+    cells, out = tmp_path / "cells.csv", tmp_path / "o.csv"
+    command = ("predict", fitted / "model.gcmf", cells, "--relation", "ratings")
+    for text, lacking in (
+        ("movie,person\n1,2\n", "user and film; it has movie, person."),
+        ("film,person\n1,2\n", "user; it has film, person."),
+        ("1,2\n3,4\n", "user and film; it has column0, column1."),
+        ("1,2\n", "user and film; it has 1, 2."),
+    ):
+        cells.write_text(text)
+        done = run(*command, "-o", out)
+        assert done.exit_code == 1
+        assert f"cells.csv has no column for the ids of {lacking} Name its columns user and film" in done.stderr
+        assert "If its first line holds no names, add one: user,film." in done.stderr
+        assert (done.stdout, out.exists()) == ("", False)
+    cells.write_text("movie,person\n3,1\n")
+    told = run(*command, "--row", "person", "--col", "movie", "--json")
+    wanted = gcmf.load(fitted / "model.gcmf").predict("ratings", [1], [3])
+    assert json.loads(told.stdout)["mean"] == pytest.approx(wanted[0])
+    assert "both name the column 'movie'" in run(*command, "--row", "movie", "--col", "movie").stderr
+    cells.write_text("user_id,userID,film\n1,2,3\n")
+    assert "several columns that may hold the ids of user: user_id, userID" in run(*command).stderr
+
+
+def test_a_table_without_rows_has_no_predictions(fitted, tmp_path):
+    (tmp_path / "cells.csv").write_text("user,film\n")
+    command = ("predict", fitted / "model.gcmf", tmp_path / "cells.csv")
+    assert run(*command).stdout == "user,film,mean,std\n"
+    assert "0 predictions written" in run(*command, "-o", tmp_path / "o.parquet").stderr
+    assert pd.read_parquet(tmp_path / "o.parquet").columns.tolist() == ["user", "film", "mean", "std"]
+    assert run(*command, "--json").stdout == ""
+
+
+def test_the_ending_is_refused_before_anything_is_read(fitted, tmp_path):
+    for name in ("o.xlsx", "o.json", "o"):
+        done = run("predict", tmp_path / "no model", "--all", "-o", tmp_path / name)
+        assert done.exit_code == 1
+        assert "Use .parquet, .csv, .tsv, or .jsonl" in done.stderr
+    done = run("predict", fitted / "model.gcmf", "--relation", "ratings", "--all", "-o", tmp_path / "o.tsv")
+    assert done.exit_code == 0
+    assert pd.read_csv(tmp_path / "o.tsv", sep="\t").columns.tolist() == ["user", "film", "mean", "std"]
+
+
+def test_unknown_ids_keep_their_names(fitted, tmp_path):
+    (tmp_path / "cells.csv").write_text("user,film\n1,2\nx,3\n99,3\n")
+    command = ("predict", fitted / "model.gcmf", tmp_path / "cells.csv", "--unknown", "prior")
+    run(*command, "-o", tmp_path / "o.parquet")
+    found = pd.read_parquet(tmp_path / "o.parquet")
+    assert found["user"].tolist() == ["1", "x", "99"]
+    known = gcmf.load(fitted / "model.gcmf").predict("ratings", [1, -1, -1], [2, 3, 3], unknown="prior")
+    assert found["mean"].tolist() == pytest.approx(known.tolist())
+    (tmp_path / "cells.csv").write_text("user,film\n1,2\n,3\n")
+    done = run(*command)
+    assert done.exit_code == 1
+    assert "cells.csv, column 'user', row 2: the user is empty" in done.stderr
+
+
+def test_sets_called_mean_and_std_keep_their_ids(tmp_path):
+    data = gcmf.Collection([gcmf.Relation("r", "mean", "std", (["a", "b"], ["x", "y"], [1.0, 2.0]))])
+    gcmf.GCMF(1, random_state=0, progress=False).fit(data).save(tmp_path / "m.gcmf")
+    assert run("predict", tmp_path / "m.gcmf", "--all").stdout.startswith("mean_id,std_id,mean,std\na,x,")
 
 
 def test_predict_all(fitted, tmp_path, monkeypatch):
@@ -203,6 +293,8 @@ def test_evaluate(fitted):
     assert (table["error"] > 0.5).all()
     assert abs(table["error"] - table.loc["gCMF", "error"] - table["difference"]).max() < 1e-12
     assert (table["difference_se"].drop("gCMF") > 0).all()
+    assert set(table["measure"]) == {"rmse"}
+    assert table["auc"].isna().all()
     wrong = run("evaluate", fitted, "--relation", "rating")
     assert wrong.exit_code == 1
     assert "Did you mean 'ratings'?" in wrong.stderr
@@ -226,26 +318,6 @@ def test_refusals_reach_the_command_line(tmp_path):
     assert "Error: a.csv, column 'x', row 2: the value is 7" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "model.gcmf").exists()
-
-
-def test_ctrl_c_keeps_the_model(fitted, tmp_path):
-    target = tmp_path / "kept.gcmf"
-    code = (
-        "import os, signal, sys\n"
-        "from gcmf.cli import fit_screen\n"
-        "class Pressed(fit_screen.Live):\n"
-        "    def __call__(self, info):\n"
-        "        super().__call__(info)\n"
-        "        if info.iteration == 3: os.kill(os.getpid(), signal.SIGINT)\n"
-        "fit_screen.Live = Pressed\n"
-        "from gcmf.cli.main import app\n"
-        "app()\n"
-    )
-    arguments = ["fit", str(fitted), "-o", str(target), "--max-iter", "100000", "--json"]
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["status"] == "interrupted"
-    assert gcmf.load(target).n_iter_ == 3
 
 
 def test_every_command_has_help():
@@ -309,7 +381,7 @@ def test_the_live_line_says_what_matters_first():
     from gcmf.cli.fit_screen import Live  # noqa: PLC0415 - imports what fits need
 
     class Errors:
-        errors: ClassVar = {"ratings": 0.51234}
+        scores: ClassVar = {"ratings": {"rmse": 0.51234}, "seen": {"log_loss": 0.3}}
 
     class Info:
         iteration, elbo, change, n_factors = 3, -1234.56, 0.5, 7
@@ -323,7 +395,7 @@ def test_the_live_line_says_what_matters_first():
     [task] = live._bars.tasks
     said, rest = task.description.split(" left, ")
     assert said.startswith("sweep 3/1,000, ≤ 0:33:")
-    assert rest == "held-out ratings 0.5123, 7 factors, ELBO -1,234.6 (+0.5)"
+    assert rest == "held-out ratings RMSE 0.5123, 7 factors, ELBO -1,234.6 (+0.5)"
 
 
 def test_the_shell_completes_commands():

@@ -3,6 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
+import gcmf
 from gcmf.cli import main
 
 LONG = '[relations.seen]\nsource = "a.csv"\nrows = "user"\ncols = "film"\nrow = "u"\ncol = "f"\nvalue = "x"\n'
@@ -110,3 +111,54 @@ def test_an_empty_cell_of_a_wide_table_is_what_blanks_says(tmp_path):
         (tmp_path / "gcmf.toml").write_text(WIDE + blanks)
         done = CliRunner().invoke(main.app, ["fit", str(tmp_path), "--max-iter", "1", "--json"])
         assert f'"cells": {cells}' in done.stdout
+
+
+@pytest.fixture(scope="module")
+def things(tmp_path_factory):
+    """A folder with a model, and with what is none."""
+    folder = tmp_path_factory.mktemp("things")
+    data = gcmf.Collection([gcmf.Relation("seen", "user", "film", (["a", "b"], ["x", "y"], [1.0, 2.0]))])
+    gcmf.GCMF(1, random_state=0, progress=False).fit(data).save(folder / "m.gcmf")
+    (folder / "notes.txt").write_text("hello")
+    (folder / "empty").write_text("")
+    (folder / "cells.csv").write_text("user,film\na,x\n")
+    (folder / "folder").mkdir()
+    return folder
+
+
+COMMANDS = {
+    "describe nothing": ("describe {}/none", "there is no such file"),
+    "describe a folder": ("describe {}/folder", "it is a folder"),
+    "describe a note": ("describe {}/notes.txt", "it is no model file"),
+    "describe nothing in it": ("describe {}/empty", "it is no model file"),
+    "export a note": ("export {}/notes.txt {}/t", "it is no model file"),
+    "export into a file": ("export {}/m.gcmf {}/notes.txt", "Cannot make the folder"),
+    "predict no cells": ("predict {}/m.gcmf {}/cell.csv", "there is no such file in"),
+    "predict an empty file": ("predict {}/m.gcmf {}/empty", "is empty"),
+    "predict a folder": ("predict {}/m.gcmf {}/folder", "folder: Is a directory"),
+    "predict no relation": ("predict {}/m.gcmf --all --relation sen", "Did you mean 'seen'?"),
+    "predict into no folder": ("predict {}/m.gcmf --all -o {}/no/p.csv", "there is no folder"),
+    "predict into a folder": ("predict {}/m.gcmf --all -o {}/folder", "it is a folder"),
+    "predict over cells": ("predict {}/m.gcmf --all -o {}/cells.csv", "Give --force"),
+    "fit nothing": ("fit {}/none", "There is no project file"),
+    "fit a folder": ("fit {}/folder", "There is no project file"),
+    "fit a note": ("fit {}/notes.txt", "is not valid TOML"),
+    "fit an empty file": ("fit {}/empty", "describes no relation"),
+    "evaluate nothing": ("evaluate {}/none", "There is no project file"),
+    "demo into a file": ("demo --out {}/notes.txt", "Cannot make the folder"),
+    "reproduce nothing": ("reproduce figure22", "Did you mean 'figure2'?"),
+}
+
+
+@pytest.mark.parametrize("case", COMMANDS)
+def test_one_paragraph_from_every_command(things, case):
+    command, said = COMMANDS[case]
+    before = sorted(things.iterdir())
+    done = CliRunner().invoke(main.app, command.replace("{}", str(things)).split())
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit)
+    assert said in done.stderr
+    assert done.stderr.startswith("Error: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""
+    assert sorted(things.iterdir()) == before

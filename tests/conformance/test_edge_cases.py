@@ -85,7 +85,9 @@ def assert_sound(model, data):
         assert (std >= 0).all()
         new = model.predict(name, ["never seen"], ["nor this"], unknown="prior", return_std=True)
         assert np.isfinite(new).all()
-    assert np.isfinite(model.score(data).drop(columns="auc", errors="ignore").to_numpy(float)).all()
+    assert np.isfinite(
+        model.score(data).drop(columns=["auc", "average_precision"], errors="ignore").to_numpy(float)
+    ).all()
     assert np.isfinite(model.variance_explained()).all(axis=None)
     assert (model.variance_explained().to_numpy() <= 1 + 1e-9).all()
     activity = model.structure().drop(columns=["role", "relations"]).to_numpy(float)

@@ -293,12 +293,14 @@ def test_a_declared_id_without_cells_has_the_prior(model, parts):
 def test_score_compares_with_held_out_cells(model, parts):
     table = model.score(parts[1])
     assert list(table.index) == ["ratings", "genres"]
-    assert list(table.columns) == ["rmse", "mae", "log_likelihood", "n", "auc"]
+    assert list(table.columns) == ["rmse", "mae", "log_likelihood", "n", "auc", "average_precision"]
     assert table["n"].tolist() == [480, 64]
     assert table.loc["ratings", "rmse"] < 0.4 * 1.5
     assert table.loc["ratings", "mae"] < table.loc["ratings", "rmse"]
     assert np.isnan(table.loc["ratings", "auc"])
     assert 0.6 < table.loc["genres", "auc"] <= 1
+    assert np.isnan(table.loc["ratings", "average_precision"])
+    assert 0.3 < table.loc["genres", "average_precision"] <= 1
     assert -np.log(2) < table.loc["genres", "log_likelihood"] < 0
     mean = model.predict("ratings")
     part = next(iter(parts[1].relations["ratings"].cells.chunks(10_000)))

@@ -29,6 +29,11 @@ def never(size, progress, *, seed=0):
     pytest.fail("its data is not there")
 
 
+def stopped(size, progress, *, seed=0):
+    raise KeyboardInterrupt
+
+
+STOPPED = Experiment("stopped", "Figure 8: Ctrl-C", (), stopped)
 TINY = Experiment("tiny", "Figure 0: nothing much", (), tiny)
 LACKING = Experiment("lacking", "Figure 9: no data", ("unobtainium",), never)
 
@@ -102,3 +107,30 @@ def test_the_clock_is_read(monkeypatch):
     monkeypatch.setattr(runner.time, "perf_counter", lambda: next(ticks))
     outcome = runner.run_one(TINY, Size.QUICK, progress=Progress())
     assert runner.say_time(outcome.seconds) == "2 min 5 s"
+
+
+@pytest.mark.parametrize("chosen", [(TINY, STOPPED), (STOPPED, TINY)])
+def test_ctrl_c_says_what_was_written(tmp_path, monkeypatch, chosen):
+    monkeypatch.setattr("gcmf.experiments.registry.experiments", lambda: chosen)
+    result = call("all", "--out", str(tmp_path))
+    assert result.exit_code == 130
+    written = (tmp_path / "tiny.csv").exists()
+    assert written == (chosen[0] is TINY)
+    said = f"{tmp_path} has what was done before: tiny; results.md is not up to date."
+    assert result.stderr.splitlines()[-1] == f"Stopped: {said if written else 'nothing was written.'}"
+
+
+def test_only_files_of_earlier_runs_are_replaced(tmp_path):
+    assert call("tiny", "--out", str(tmp_path)).exit_code == 0
+    assert call("tiny", "--out", str(tmp_path)).exit_code == 0
+    for name in ("tiny.md", "results.md"):
+        before = (tmp_path / name).read_text()
+        (tmp_path / name).write_text("mine")
+        result = call("tiny", "--out", str(tmp_path))
+        assert result.exit_code == 1
+        assert "Give --force" in result.stderr
+        assert (tmp_path / name).read_text() == "mine"
+        (tmp_path / name).write_text(before)
+    (tmp_path / "tiny.md").unlink()
+    assert call("tiny", "--out", str(tmp_path)).exit_code == 1, "nothing says that the table is one of ours"
+    assert call("tiny", "--out", str(tmp_path), "--force").exit_code == 0

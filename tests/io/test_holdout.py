@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 import gcmf
 from gcmf.io import holdout
 from gcmf.io.evaluate import evaluate
-from gcmf.io.holdout import hidden_folds, hide
+from gcmf.io.holdout import hidden_folds, hide, score
 
 
 def filled(n, ones, seed=0):
@@ -48,11 +49,72 @@ def test_methods_are_compared_on_filled_relations(monkeypatch, most):
     monkeypatch.setattr(holdout, "MOST", most)
     rng = np.random.default_rng(0)
     other = gcmf.Relation("more", "a", "c", rng.normal(size=(10, 3)))
-    table = evaluate(gcmf.Collection([filled(10, 20), other]), {"n_factors": 2, "max_iter": 3}, relations=["links"],
-                     n_folds=2)  # fmt: skip
+    # Not the seed of the folds: the same draw would hide all ones and nothing else.
+    data = gcmf.Collection([filled(10, 20, seed=1), other])
+    table = evaluate(data, {"n_factors": 2, "max_iter": 3}, relations=["links"], n_folds=2)
     assert table["method"].tolist() == ["gCMF", "CMF", "alone", "biases only"]
     assert (table["hidden"] == min(most, 50)).all()
+    assert set(table["measure"]) == {"log_loss"}
     assert table["error"].between(0, 1).all()
+
+
+def kinds(n=20, rare=0.3):
+    """A relation of each kind, and a model of them."""
+    rng = np.random.default_rng(5)
+    u, v = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
+    theta = u @ v.T
+    ones = rng.random((n, n)) < rare * 2 / (1 + np.exp(-2 * theta))
+    data = gcmf.Collection([
+        gcmf.Relation("numbers", "a", "b", theta + 0.1 * rng.normal(size=(n, n))),
+        gcmf.Relation("ones", "a", "c", ones.astype(float), "bernoulli"),
+        gcmf.Relation("counts", "a", "d", rng.poisson(np.exp(0.5 * theta)).astype(float), "poisson"),
+    ])  # fmt: skip
+    train, test = hide(data, 0.3, seed=1)
+    return gcmf.GCMF(4, max_iter=10_000, tol=1e-4, random_state=0, progress=False).fit(train), test
+
+
+def cells_of(model, test, name):
+    own = test.relations[name]
+    i, j, x = own.cells.triplets()
+    return x, model.predict(name, test.entities[own.rows].ids[i], test.entities[own.cols].ids[j])
+
+
+def test_every_kind_of_cell_has_its_own_measures():
+    model, test = kinds()
+    scores = score(model, test)
+    assert {name: list(own) for name, own in scores.items()} == {
+        "numbers": ["rmse"], "ones": ["log_loss", "auc"], "counts": ["negative_log_likelihood"]
+    }  # fmt: skip
+    x, p = cells_of(model, test, "ones")
+    assert scores["ones"]["log_loss"] == pytest.approx(log_loss(x, p), rel=1e-6)
+    assert scores["ones"]["auc"] == pytest.approx(roc_auc_score(x, p))
+    x, mean = cells_of(model, test, "numbers")
+    assert scores["numbers"]["rmse"] == pytest.approx(np.sqrt(np.mean((x - mean) ** 2)))
+    table = model.score(test)
+    assert scores["counts"]["negative_log_likelihood"] == pytest.approx(-table.loc["counts", "log_likelihood"])
+
+
+def test_rare_ones_are_judged_by_average_precision_too(monkeypatch):
+    model, test = kinds(rare=0.03)
+    x, p = cells_of(model, test, "ones")
+    assert 0 < x.mean() < holdout.RARE
+    monkeypatch.setattr(holdout, "_CHUNK", 50)
+    assert score(model, test)["ones"]["average_precision"] == pytest.approx(average_precision_score(x, p))
+
+
+def test_hidden_cells_that_are_all_zeros_have_no_area():
+    data = gcmf.Collection([gcmf.Relation("ones", "a", "b", np.eye(4), "bernoulli")])
+    model = gcmf.GCMF(1, random_state=0, progress=False).fit(data)
+    zeros = gcmf.Collection([gcmf.Relation("ones", "a", "b", ([0, 1], [1, 2], [0.0, 0.0]), "bernoulli")])
+    scores = score(model, zeros)["ones"]
+    assert np.isnan(scores["auc"])
+    assert list(scores) == ["log_loss", "auc"]
+
+
+def test_an_interrupted_fit_ends_the_comparison():
+    data = gcmf.Collection([filled(10, 20)])
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(data, {"n_factors": 2, "max_iter": 3, "callbacks": [lambda info: True]}, n_folds=2)
 
 
 def test_parts_of_a_collection_keep_ids_and_holes():

@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from gcmf.cli.screen import console
+from gcmf.cli.screen import bar_text, console
 from gcmf.experiments.demo import GROUP, MAX_ITER, METHODS, findings
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class Progress:
 
     def __init__(self) -> None:
         self._bars = progress.Progress(
-            progress.TextColumn("{task.description:<12}"),
+            bar_text("{task.description:<12}"),
             progress.BarColumn(bar_width=24),
-            progress.TextColumn("{task.fields[state]}"),
+            bar_text("{task.fields[state]}"),
             progress.TimeElapsedColumn(),
             console=console(stderr=True),
         )
@@ -78,7 +78,7 @@ def show_demo(demo: Demo) -> None:
 
 def show_files(files: list[Path]) -> None:
     """Say where the figure and the model were written."""
-    console().print(Text.assemble("Written: ", (", ".join(map(str, files)), "bold")), soft_wrap=True)
+    console().print("Written:", Text(", ".join(map(str, files)), "bold"), soft_wrap=True)
 
 
 def _panel(title: str, content: RenderableType) -> Panel:

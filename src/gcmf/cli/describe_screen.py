@@ -13,14 +13,14 @@ def show_model(found: dict[str, Any]) -> None:
     """Show what `gcmf.io.results.describe` returns."""
     screen = console(wide=True)
     screen.print(Text("Entity sets", "bold"))
-    screen.print(Text(", ".join(f"{name} ({size:,})" for name, size in found["entities"].items())))
+    screen.print(", ".join(f"{name} ({size:,})" for name, size in found["entities"].items()))
     for title, table in (("Relations, and the shares explained", _relations(found)), ("Factors", _factors(found))):
         screen.print()
         screen.print(Text(title, "bold"))
         screen.print(table)
     fit = found["fit"]
     screen.print()
-    screen.print(Text(f"{fit['iterations']} sweeps, ELBO {fit['elbo']:,.1f}, {fit['says']}"))
+    screen.print(f"{fit['iterations']} sweeps, ELBO {fit['elbo']:,.1f}, {fit['says']}")
 
 
 def _relations(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
@@ -31,7 +31,7 @@ def _relations(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
         noise = "" if one["noise_std"] is None else f"{one['noise_std']:.3g}"
         shares = (f"{one['explained'][name]:.1%}" for name in ("bias", "total"))
         joins = f"{one['rows']} × {one['cols']}"
-        table.add_row(Text(one["name"]), Text(joins), one["likelihood"], noise, *shares)
+        table.add_row(one["name"], joins, one["likelihood"], noise, *shares)
     return table
 
 
@@ -47,5 +47,5 @@ def _factors(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
             for one in found["relations"]
             if one["name"] in factor["relations"]
         )
-        table.add_row(factor["name"], factor["role"], Text(lives), Text(adds))
+        table.add_row(factor["name"], factor["role"], lives, adds)
     return table

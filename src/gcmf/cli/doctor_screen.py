@@ -72,7 +72,7 @@ def show(found: dict[str, Any]) -> None:
     table = plain_table("what", "found")
     table.columns[1].justify = "left"
     for name in ("gcmf", "python", "system", "threads", "cache"):
-        table.add_row(name, Text(str(found[name])))
+        table.add_row(name, str(found[name]))
     table.add_row("devices", ", ".join(found["devices"]))
     for name, number in found["packages"].items():
         table.add_row(name, number or Text("not installed", "yellow"))

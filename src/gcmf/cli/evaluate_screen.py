@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rich import progress
-from rich.text import Text
 
-from gcmf.cli.screen import console, plain_table, show_json
+from gcmf.cli.screen import bar_text, console, plain_table, show_json
 from gcmf.errors import UnknownIdError, did_you_mean
 from gcmf.io.evaluate import GROUP, evaluate, methods
+from gcmf.io.holdout import MEASURES
 from gcmf.io.project import read_project
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def evaluate_and_show(
             msg = f"There is no relation {name!r}; the project has {known}.{did_you_mean(name, data.relations)}"
             raise UnknownIdError(msg)
     targets = relations or list(data.relations)
-    bars = progress.Progress(*progress.Progress.get_default_columns(), console=console(stderr=True), transient=True)
+    columns = (bar_text("{task.description}"), progress.BarColumn(bar_width=24), progress.MofNCompleteColumn(),
+               progress.TimeRemainingColumn())  # fmt: skip
+    bars = progress.Progress(*columns, console=console(stderr=True), transient=True)
     with bars:
         task = bars.add_task("fitting", total=n_folds * sum(len(methods(data, name)) for name in targets))
         table = evaluate(data, {**project.options, **chosen}, relations=targets, n_folds=n_folds, random_state=seed,
@@ -43,13 +45,16 @@ def evaluate_and_show(
 
 def _show(table: pd.DataFrame) -> None:
     screen = console()
-    for relation, own in table.groupby("relation", sort=False):
-        folds, hidden = own[["folds", "hidden"]].iloc[0]
-        screen.print(Text(f"{relation}: RMSE of hidden cells, mean of {folds} folds of {hidden:,} cells", "bold"))
-        lines = plain_table("method", "error", "minus gCMF's", "± standard error")
-        for row in own.itertuples():
-            own_line = row.method == GROUP
-            gap = ("", "") if own_line else (f"{row.difference:+.4g}", f"{row.difference_se:.2g}")
-            lines.add_row(Text(str(row.method)), f"{row.error:.4g}", *gap)
-        screen.print(lines)
+    for relation, lines in table.groupby("relation", sort=False):
+        measure, folds, hidden = lines[["measure", "folds", "hidden"]].iloc[0]
+        more = [name for name in ("auc", "average_precision") if lines[name].notna().any()]
+        screen.print(f"{relation}: hidden cells, means of {folds} folds of {hidden:,} cells", style="bold")
+        shown = plain_table(
+            "method", MEASURES[measure], "minus gCMF's", "± std. error", *(MEASURES[name] for name in more)
+        )
+        for row in lines.to_dict(orient="records"):
+            first = row["method"] == GROUP
+            gap = ("", "") if first else (f"{row['difference']:+.4g}", f"{row['difference_se']:.2g}")
+            shown.add_row(row["method"], f"{row['error']:.4g}", *gap, *(f"{row[name]:.4g}" for name in more))
+        screen.print(shown)
         screen.print()

@@ -20,16 +20,17 @@ def export(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the tables go.")],
     kind: Annotated[Kind, typer.Option("--format", help="What the files are.")] = Kind.parquet,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002 - as Typer wants it
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,  # noqa: FBT002 - as Typer wants it
+    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002
 ) -> None:
     """Write factors per entity set, structure, variance explained and biases as tables."""
     from gcmf.cli.screen import console, show_json  # noqa: PLC0415 - help must not wait for them
     from gcmf.io.results import export as write  # noqa: PLC0415
     from gcmf.storage import load  # noqa: PLC0415
 
-    files = write(load(model), folder, kind=kind.value)
+    files = write(load(model), folder, kind=kind.value, force=force)
     if as_json:
         show_json({"files": [str(file) for file in files]})
     else:
         for file in files:
-            console().print(str(file), markup=False, soft_wrap=True)
+            console().print(str(file), soft_wrap=True)

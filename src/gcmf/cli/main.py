@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import warnings
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -17,8 +18,11 @@ from gcmf.cli.fit import fit
 from gcmf.cli.init import init
 from gcmf.cli.predict import predict
 from gcmf.cli.reproduce import reproduce
-from gcmf.cli.screen import show_error
+from gcmf.cli.screen import show_error, show_note, show_stop
 from gcmf.errors import GcmfError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Commands(TyperGroup):
@@ -27,15 +31,36 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's context has several homes
         """Run the command."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _shower_of_warnings()
+                return super().invoke(ctx)
         except GcmfError as error:
             if ctx.params.get("debug"):
                 raise
             show_error(str(error))
             raise typer.Exit(1) from None
-        except KeyboardInterrupt:
-            show_error("Stopped; nothing was written.")
+        except OSError as error:
+            # Files and folders are the caller's: what cannot be read or written is told, not traced. A pipe that was
+            # closed is Typer's.
+            if ctx.params.get("debug") or error.filename is None:
+                raise
+            show_error(f"{error.filename}: {error.strerror}.")
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt as stop:
+            show_stop(str(stop) or "nothing was written.")
             raise typer.Exit(130) from None
+
+
+def _shower_of_warnings() -> Callable[..., None]:
+    """Return what shows a warning as a note, and each one once."""
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        if str(message) not in shown:
+            shown.add(str(message))
+            show_note(str(message))
+
+    return show
 
 
 app = typer.Typer(
@@ -65,7 +90,7 @@ def main(
     """Learn one low-rank representation of any collection of matrices that share entities.
 
     Exit codes: 0 all is done (also a fit that was stopped early: its model is written), 1 the data, a file or an
-    option value cannot be used, 2 the command itself is wrong, 130 stopped by Ctrl-C before there was anything to keep.
+    option value cannot be used, 2 the command itself is wrong, 130 stopped by Ctrl-C (a line says what that left).
     """
     del version, debug
     if ctx.invoked_subcommand is None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from gcmf.cli.screen import console, show_json
+from gcmf.cli.screen import console, show_json, show_note, stopping, visible
+from gcmf.io.outputs import as_json_lines, without_formulas, write_table
 from gcmf.io.predictions import find_relation, predict_all, predict_table
-from gcmf.io.results import write_parts
 from gcmf.io.schema import Source
 from gcmf.io.tables import open_table
 from gcmf.storage import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     import pandas as pd
 
@@ -34,16 +34,30 @@ def predict_and_show(
     if cells is None:
         parts = predict_all(model, find_relation(model, relation))
     else:
-        table = open_table(Source(source=str(cells)), Path())
+        table = open_table(Source(source=cells.name), cells.absolute().parent)
         chosen = find_relation(model, relation, table.columns)
         parts = predict_table(model, chosen, table, columns=columns, unknown=unknown)
-    if out is not None:
-        rows = write_parts(parts, out)
-        if as_json:
-            show_json({"predictions": rows, "file": str(out)})
-            return
-        console(stderr=True).print(f"{rows:,} predictions written: {out}", markup=False, soft_wrap=True)
+    if out is None:
+        with stopping("the list above is not complete."):
+            _print(parts, as_json=as_json)
         return
+    rows = write_table(parts, out)
+    if as_json:
+        show_json({"predictions": rows, "file": str(out)})
+        return
+    console(stderr=True).print(f"{rows:,} predictions written: {out}", soft_wrap=True)
+
+
+def _print(parts: Iterable[pd.DataFrame], *, as_json: bool) -> None:
+    """Print part by part; what a terminal would obey is shown as its escape, in files as well as on the screen."""
+    changed = False
     for number, part in enumerate(parts):
-        text = part.to_json(orient="records", lines=True) if as_json else part.to_csv(index=False, header=number == 0)
-        print(text, end="")
+        if as_json:
+            print(as_json_lines(part), end="")
+            continue
+        text = without_formulas(part).to_csv(index=False, header=number == 0, lineterminator="\n")
+        shown = visible(text, kept="\n\t")
+        changed |= shown != text
+        print(shown, end="")
+    if changed:
+        show_note("Characters that do not print are shown as their escapes, such as \\x1b; -o writes them as they are.")

@@ -15,7 +15,8 @@ def reproduce(
     ] = True,
     out: Annotated[Path, typer.Option(help="Folder for tables, figures and results.md.")] = Path("results"),
     seed: Annotated[int, typer.Option(help="Decides what is drawn, what is hidden and where fits start.", min=0)] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002 - as Typer wants it
+    force: Annotated[bool, typer.Option("--force", help="Replace files that gcmf did not write.")] = False,  # noqa: FBT002
+    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002
 ) -> None:
     """Run the experiments of the paper, and set its claims beside what comes out."""
     from gcmf.cli.reproduce_screen import run_and_show, show_list  # noqa: PLC0415 - help must not wait for them
@@ -26,4 +27,4 @@ def reproduce(
         show_list(experiments(), as_json=as_json)
         return
     chosen = experiments() if name == "all" else (find(name),)
-    run_and_show(chosen, Size.QUICK if quick else Size.FULL, out=out, seed=seed, as_json=as_json)
+    run_and_show(chosen, Size.QUICK if quick else Size.FULL, out=out, seed=seed, force=force, as_json=as_json)

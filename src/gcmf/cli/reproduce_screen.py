@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box, progress
 from rich.table import Table
 from rich.text import Text
 
-from gcmf.cli.screen import console, show_json
+from gcmf.cli.screen import bar_text, console, show_json, stopping
 from gcmf.errors import DataError
 from gcmf.experiments.base import Progress
 from gcmf.experiments.demo_figure import make_folder
 from gcmf.experiments.registry import experiments
-from gcmf.experiments.runner import missing_data, run_one, say_time, write, write_results
+from gcmf.experiments.runner import check_files, missing_data, run_one, say_time, write, write_results
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,11 +31,11 @@ class Bar(Progress):
 
     def __init__(self, title: str) -> None:
         self._bars = progress.Progress(
-            progress.TextColumn(title),
+            bar_text(title),
             progress.BarColumn(bar_width=24),
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
-            progress.TextColumn("{task.description}", style="bright_black"),
+            bar_text("{task.description}", style="bright_black"),
             console=console(stderr=True),
             transient=True,
         )
@@ -77,27 +77,47 @@ def show_list(known: Sequence[Experiment], *, as_json: bool = False) -> None:
     screen.print(Text("\nRun one with `gcmf reproduce NAME`, or every one with `gcmf reproduce all`.", "bright_black"))
 
 
-def run_and_show(chosen: Sequence[Experiment], size: Size, *, out: Path, seed: int, as_json: bool = False) -> None:
+def run_and_show(
+    chosen: Sequence[Experiment], size: Size, *, out: Path, seed: int, force: bool = False, as_json: bool = False
+) -> None:
     """Run experiments one after the other, write each as soon as it is done, and show its claims."""
     make_folder(out)
-    reports = []
-    for one in chosen:
-        lacking = missing_data(one)
+    check_files(chosen, out, force=force)
+    reports: list[dict[str, Any]] = []
+    for experiment in chosen:
+        lacking = missing_data(experiment)
         if lacking:
-            _skip(one, lacking, alone=len(chosen) == 1)
+            _skip(experiment, lacking, alone=len(chosen) == 1)
             continue
-        with Bar(one.name) as bar:
-            outcome = run_one(one, size, progress=bar, seed=seed)
-        write(one, outcome, out, command=f"gcmf reproduce {one.name} --{size.value} --seed {seed}")
-        reports.append({"name": one.name, "seconds": outcome.seconds, "claims": [asdict(c) for c in outcome.claims]})
+        with stopping(_left(reports, out)):
+            outcome = _run_and_write(experiment, size, out=out, seed=seed)
+        claims = [asdict(claim) for claim in outcome.claims]
+        reports.append({"name": experiment.name, "seconds": outcome.seconds, "claims": claims})
         if not as_json:
-            _show(one, outcome)
+            _show(experiment, outcome)
     results = write_results(out, experiments())
     if as_json:
         show_json({"experiments": reports, "results": str(results)})
         return
-    said = Text.assemble("Written: ", (str(results), "bold"), ", with a table and a figure of each.")
-    console().print(said, soft_wrap=True)
+    console().print(
+        "Written:", Text(str(results), "bold") + Text(", with a table and a figure of each."), soft_wrap=True
+    )
+
+
+def _run_and_write(experiment: Experiment, size: Size, *, out: Path, seed: int) -> Outcome:
+    with Bar(experiment.name) as bar:
+        outcome = run_one(experiment, size, progress=bar, seed=seed)
+    with stopping(f"what {out} has of {experiment.name} is not complete."):
+        write(experiment, outcome, out, command=f"gcmf reproduce {experiment.name} --{size.value} --seed {seed}")
+    return outcome
+
+
+def _left(reports: list[dict[str, Any]], out: Path) -> str:
+    """Say what Ctrl-C leaves of a run of several experiments."""
+    if not reports:
+        return ""
+    done = ", ".join(report["name"] for report in reports)
+    return f"{out} has what was done before: {done}; results.md is not up to date."
 
 
 def _skip(experiment: Experiment, lacking: list[str], *, alone: bool) -> None:

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console
-    from rich.table import Table
+    from rich.progress import TextColumn
+    from rich.table import Column, Table
 
 
 #: Where no terminal says how wide it is, lines of tables and notes may be this long.
 _WIDTH = 160
 
 
+def visible(text: str, *, kept: str = "\n") -> str:
+    r"""Return a text with `\x1b` for each character that does not print; those in `kept` stay.
+
+    A name or an id may hold anything, also what makes a terminal move its cursor or change its title. Everything
+    that the commands show passes here: by `console`, by `show_json`, or by hand.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in kept else _escaped(one) for one in text)
+
+
+def _escaped(one: str) -> str:
+    return one.encode("unicode_escape").decode("ascii")
+
+
 def console(*, stderr: bool = False, wide: bool = False) -> Console:
     """Return the terminal; results go to stdout, progress and errors to stderr; `wide` where nobody sets a width."""
-    from rich.console import Console  # noqa: PLC0415 - help must not wait for it
+    from gcmf.cli.terminal import Terminal  # noqa: PLC0415 - help must not wait for it
 
-    screen = Console(stderr=stderr, highlight=False)
+    screen = Terminal(stderr=stderr)
     if wide and not screen.is_terminal:
         screen.width = _WIDTH
     return screen
@@ -25,11 +44,34 @@ def console(*, stderr: bool = False, wide: bool = False) -> Console:
 
 def show_error(message: str) -> None:
     """Show an error as one short paragraph."""
+    _show_paragraph("Error:", "bold red", message)
+
+
+def show_note(message: str) -> None:
+    """Show what a person should know of the result, apart from it."""
+    _show_paragraph("Note:", "bold yellow", message)
+
+
+def show_stop(message: str) -> None:
+    """Say that the command was stopped, and what that left."""
+    _show_paragraph("Stopped:", "bold yellow", message)
+
+
+def _show_paragraph(head: str, style: str, message: str) -> None:
     from rich.text import Text  # noqa: PLC0415
 
     screen = console(stderr=True)
     # A file or another program gets the message in one piece, however long the paths in it are.
-    screen.print(Text.assemble(("Error: ", "bold red"), message), soft_wrap=not screen.is_terminal)
+    screen.print(Text(head, style), message, soft_wrap=not screen.is_terminal)
+
+
+@contextmanager
+def stopping(left: str) -> Iterator[None]:
+    """Make Ctrl-C say what it left; without this, that nothing was written. The innermost one knows best."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(str(stop) or left) from None
 
 
 def show_json(value: object) -> None:
@@ -39,12 +81,14 @@ def show_json(value: object) -> None:
 
     def plain(one: object) -> object:
         if isinstance(one, dict):
-            return {str(key): plain(own) for key, own in one.items()}
+            return {str(key): plain(part) for key, part in one.items()}
         if isinstance(one, list | tuple):
-            return [plain(own) for own in one]
+            return [plain(part) for part in one]
         return None if isinstance(one, float) and not math.isfinite(one) else one
 
-    print(json.dumps(plain(value), indent=2, ensure_ascii=False))
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False)
+    # JSON leaves some control characters as they are; its own escapes say the same to who reads it.
+    print("".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text))
 
 
 def plain_table(*columns: str) -> Table:
@@ -57,3 +101,10 @@ def plain_table(*columns: str) -> Table:
         # A narrow terminal shows names in several lines rather than in part, and numbers always whole.
         table.add_column(column, justify="left" if number == 0 else "right", overflow="fold")
     return table
+
+
+def bar_text(pattern: str, *, style: str = "none", column: Column | None = None) -> TextColumn:
+    """Return a text in a line of progress; names in it are no markup."""
+    from rich.progress import TextColumn  # noqa: PLC0415
+
+    return TextColumn(pattern, style, markup=False, table_column=column)

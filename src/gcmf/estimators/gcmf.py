@@ -302,13 +302,13 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return answer if return_std else answer[0]
 
     def score(self, data: Data, y: None = None, *, unknown: Unknown = "error") -> Frame:
-        """Compare predictions with the cells of a collection, per relation: rmse, mae, log_likelihood, n, auc.
+        """Compare predictions with the cells of a collection, per relation: rmse, mae, log_likelihood, n.
 
         Relations are matched by name; they must join the same entity sets as in the model, either way round, and have
-        the same likelihood. `log_likelihood` is the mean log predictive density (probability) per cell; `auc` is for
-        0/1 relations. Everything is in the units that the cells came in, also of columns that a project file
-        standardized (age in years, height in centimeters): those in large numbers weigh most in rmse and mae, all
-        weigh alike in log_likelihood.
+        the same likelihood. `log_likelihood` is the mean log predictive density (probability) per cell. 0/1 relations
+        have `auc` and `average_precision` too. Everything is in the units that the cells came in, also of columns that
+        a project file standardized (age in years, height in centimeters): those in large numbers weigh most in rmse
+        and mae, all weigh alike in log_likelihood.
         """
         del y
         given = Collection.of(data, caller=f"{type(self).__name__}.score")
@@ -325,7 +325,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             parts = ((j, i, x) if turned[name] else (i, j, x) for i, j, x in cells)
             rows[name] = score_cells(self.fitted_, m, parts)
         table = pd.DataFrame.from_dict({name: row._asdict() for name, row in rows.items()}, orient="index")
-        return table if table["auc"].notna().any() else table.drop(columns="auc")
+        return table if table["auc"].notna().any() else table.drop(columns=["auc", "average_precision"])
 
     def _cells(
         self, data: Collection, bound: BoundRelation, unknown: Unknown

@@ -14,6 +14,7 @@ from gcmf.data.relation import Relation
 from gcmf.datasets import digits
 from gcmf.errors import ConvergenceWarning
 from gcmf.estimators.gcmf import GCMF
+from gcmf.fit import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -116,7 +117,10 @@ def _fit(data: Collection, name: str, report: Report, **options: Any) -> GCMF:  
     with warnings.catch_warnings():
         # A demonstration may stop a little early; the number of sweeps is shown.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(data)
+        model.fit(data)
+    if model.status_ is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # the others would be fitted all the same
+    return model
 
 
 def _only(data: Collection, name: str) -> Collection:

@@ -9,6 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from gcmf.errors import StorageError
 from gcmf.experiments.demo import ALONE, COMMON, GROUP, pictures
+from gcmf.io.outputs import check_model, check_new
 from gcmf.plot.schema import draw_schema
 from gcmf.plot.structure import draw_structure
 from gcmf.plot.style import FAINT, INK, MUTED, ROLE_COLORS, bare, new_figure, styled
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from gcmf.experiments.demo import Demo
 
+FIGURE, MODEL = "demo.png", "demo.gcmf"
 _COLORS = {GROUP: ROLE_COLORS["shared"], COMMON: "#8fb7c5", ALONE: "#c9d0d7"}
 _HEADING: dict[str, Any] = {"x": 0.012, "ha": "left", "fontsize": 11, "fontweight": "bold"}
 _N_PICTURES = 12
@@ -89,9 +91,17 @@ def make_folder(folder: Path) -> None:
         raise StorageError(msg) from error
 
 
+def check_files(folder: Path, *, force: bool) -> None:
+    """Refuse, unless `force`, a folder with files of the same names that the demonstration did not write."""
+    figure, model = folder / FIGURE, folder / MODEL
+    check_model(model, force=force)
+    # It writes both, so that the model vouches for the figure.
+    check_new(figure, force=force or model.is_file())
+
+
 def save_demo(demo: Demo, folder: Path) -> list[Path]:
     """Write the figure and the model into a folder, and return their paths."""
-    figure, model = folder / "demo.png", folder / "demo.gcmf"
+    figure, model = folder / FIGURE, folder / MODEL
     try:
         draw_demo(demo).savefig(figure, bbox_inches="tight", pad_inches=0.3)
     except OSError as error:

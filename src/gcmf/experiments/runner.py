@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gcmf.datasets import find_data_folder
 from gcmf.errors import StorageError
 from gcmf.experiments.summary import RULE
+from gcmf.io.outputs import check_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,9 +41,29 @@ def run_one(experiment: Experiment, size: Size, *, progress: Progress, seed: int
     return replace(outcome, seconds=time.perf_counter() - start)
 
 
+def check_files(chosen: Iterable[Experiment], folder: Path, *, force: bool) -> None:
+    """Refuse, unless `force`, a folder with files of the same names that no earlier run wrote."""
+    for experiment in chosen:
+        table, figure, section = _files(experiment, folder)
+        # A run writes all three, so that the section vouches for the others.
+        known = force or _begins(section, f"## {experiment.title}\n")
+        for file in (table, figure, section):
+            check_new(file, force=known)
+    results = folder / RESULTS
+    check_new(results, force=force or _begins(results, _HEAD[: _HEAD.index("\n")]))
+
+
+def _begins(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes()[: len(text.encode())] == text.encode()
+
+
+def _files(experiment: Experiment, folder: Path) -> tuple[Path, Path, Path]:
+    return folder / f"{experiment.name}.csv", folder / f"{experiment.name}.png", folder / f"{experiment.name}.md"
+
+
 def write(experiment: Experiment, outcome: Outcome, folder: Path, *, command: str) -> list[Path]:
     """Write table, figure and section of one experiment, and return their paths; `command` says how it was run."""
-    table, figure, section = (folder / f"{experiment.name}.{kind}" for kind in ("csv", "png", "md"))
+    table, figure, section = _files(experiment, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         outcome.table.to_csv(table, index=False, float_format="%.6g")

@@ -10,7 +10,8 @@ import pandas as pd
 
 from gcmf.errors import ConvergenceWarning
 from gcmf.estimators.gcmf import GCMF
-from gcmf.io.holdout import hidden_folds
+from gcmf.fit import Status
+from gcmf.io.holdout import hidden_folds, score
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,33 +43,47 @@ def evaluate(  # noqa: PLR0913 - what may be chosen, by name
 ) -> pd.DataFrame:
     """Return the held-out error of every method on every relation, and how far it is from gCMF's.
 
-    Cells of one relation at a time are hidden, a fold at a time; the other relations stay whole. `error` is the
-    mean RMSE over the folds, `difference` that of a method minus gCMF's, above zero where gCMF is better, and
-    `difference_se` its standard error over the folds, which are the same for all. `hidden` is the size of a fold: of
-    a relation whose blanks are zeros, a fold is a sample of a million cells where there are more.
+    Cells of one relation at a time are hidden, a fold at a time; the other relations stay whole. `error` is the mean
+    over the folds of what `measure` names, the smaller the better: RMSE, for 0/1 cells the log-loss, for counts the
+    negative log-likelihood (see `holdout.score`). `difference` is that of a method minus gCMF's, above zero where gCMF
+    is better, and `difference_se` its standard error over the folds, which are the same for all. `auc` and
+    `average_precision` are for 0/1 relations, the second where ones are rare, and NaN elsewhere. `hidden` is the size
+    of a fold: of a relation whose blanks are zeros, a fold is a sample of a million cells where there are more.
     """
     rows = []
     for target in data.relations if relations is None else relations:
-        errors: dict[str, list[float]] = {name: [] for name in methods(data, target)}
+        scores: dict[str, list[dict[str, float]]] = {name: [] for name in methods(data, target)}
         hidden = 0
         for number, (train, test) in enumerate(hidden_folds(data, target, n_folds, seed=random_state), start=1):
             hidden = max(hidden, test.n_cells)
-            for name, own in errors.items():
-                own.append(_error(name, target, (train, test), options))
+            for name, own in scores.items():
+                own.append(_scores(name, target, (train, test), options))
                 report(f"{target}, fold {number}: {name}")
-        best = np.array(errors[GROUP])
-        for name, own in errors.items():
-            gap = np.array(own) - best
+        measure = next(iter(scores[GROUP][0]))
+        best = np.array([fold[measure] for fold in scores[GROUP]])
+        for name, own in scores.items():
+            errors = np.array([fold[measure] for fold in own])
+            gap = errors - best
             rows.append({
-                "relation": target, "method": name, "error": float(np.mean(own)), "difference": float(gap.mean()),
+                "relation": target, "method": name, "measure": measure, "error": float(errors.mean()),
+                "difference": float(gap.mean()),
                 "difference_se": float(gap.std(ddof=1) / np.sqrt(len(gap))) if name != GROUP else 0.0,
+                "auc": _mean(own, "auc"), "average_precision": _mean(own, "average_precision"),
                 "folds": n_folds, "hidden": hidden,
             })  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def _error(method: str, target: str, parts: tuple[Collection, Collection], options: Mapping[str, Any]) -> float:
-    """Fit one method on what it may see, and return its RMSE on the hidden cells of the relation."""
+def _mean(folds: list[dict[str, float]], measure: str) -> float:
+    """Return the mean over the folds that have a measure: one without ones, or without zeros, has no AUC."""
+    values = [fold[measure] for fold in folds if np.isfinite(fold.get(measure, np.nan))]
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _scores(
+    method: str, target: str, parts: tuple[Collection, Collection], options: Mapping[str, Any]
+) -> dict[str, float]:
+    """Fit one method on what it may see, and return what the hidden cells of the relation say of it."""
     train, test = parts
     if method in (ALONE, BIAS):
         train = train.select([target])
@@ -87,4 +102,6 @@ def _error(method: str, target: str, parts: tuple[Collection, Collection], optio
             model._fit(train, model._options(n_factors=1, pattern=off))
         else:
             model.fit(train)
-    return float(model._score_table(test.with_cells({target: test.relations[target].cells}))["rmse"].iloc[0])
+    if model.status_ is Status.INTERRUPTED:
+        raise KeyboardInterrupt  # the model of an unfinished fit would be compared with those of finished ones
+    return score(model, test.with_cells({target: test.relations[target].cells}))[target]

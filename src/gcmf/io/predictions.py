@@ -42,27 +42,31 @@ def find_relation(model: GCMF, name: str | None, columns: Iterable[str] = ()) ->
 def predict_table(
     model: GCMF, relation: RelationSchema, table: Table, *, columns: tuple[str | None, str | None], unknown: Unknown
 ) -> Iterator[pd.DataFrame]:
-    """Yield ids, mean and deviation of the cells that a table lists, in its order.
+    """Yield ids as the table has them, mean and deviation of the cells that it lists, in its order.
 
-    The ids are in the `columns` named, else in columns named as the entity sets (user, userID, user_id), else in the
-    first two.
+    The ids are in the `columns` named, else in those named as the entity sets (user, userID, user_id). A table
+    without rows yields a frame without rows.
     """
-    row, col = _find_columns(table, relation, columns)
+    row, col = find_columns(table, relation, columns)
     sets = model.fitted_.vocabularies
     casts = [_cast(sets[entity].ids, column) for entity, column in ((relation.rows, row), (relation.cols, col))]
     done = 0
-    batches = table.batches(f"{casts[0]} AS r, {casts[1]} AS c")
-    for batch in batches:
-        frame = batch.to_pandas()
-        if unknown == "error":
-            for key, entity, column in (("r", relation.rows, row), ("c", relation.cols, col)):
+    for batch in table.batches(f"{casts[0]} AS r, {casts[1]} AS c, {quote(row)} AS given_r, {quote(col)} AS given_c"):
+        frame = batch.to_pandas(integer_object_nulls=True)
+        for key, entity, column in (("r", relation.rows, row), ("c", relation.cols, col)):
+            given = frame[f"given_{key}"]
+            _refuse_empty(table, column, entity, given, done)
+            if unknown == "error":
                 strange = np.flatnonzero(sets[entity].index(frame[key]) < 0)
                 if len(strange):
-                    batches.close()  # DuckDB answers one question at a time
-                    raise _unknown(table, column, entity, done + int(strange[0]), len(strange))
+                    raise _unknown(
+                        table, column, entity, (given.iloc[strange[0]], done + int(strange[0]), len(strange))
+                    )
         mean, std = model.predict(relation.name, frame["r"].array, frame["c"].array, return_std=True, unknown=unknown)
         done += len(frame)
-        yield pd.DataFrame({row: frame["r"], col: frame["c"], "mean": mean, "std": std})
+        yield _answer((row, col), frame["given_r"], frame["given_c"], mean, std)
+    if not done:
+        yield _answer((row, col), sets[relation.rows].ids[:0], sets[relation.cols].ids[:0], (), ())
 
 
 def predict_all(model: GCMF, relation: RelationSchema) -> Iterator[pd.DataFrame]:
@@ -73,25 +77,48 @@ def predict_all(model: GCMF, relation: RelationSchema) -> Iterator[pd.DataFrame]
         part = rows[start : start + step]
         mean, std = model.predict(relation.name, part, None, return_std=True)
         partners = cols[np.tile(np.arange(len(cols)), len(part))]
-        cells = {"mean": np.ravel(mean), "std": np.ravel(std)}
-        yield pd.DataFrame({relation.rows: part.repeat(len(cols)), relation.cols: partners, **cells})
+        names = (relation.rows, relation.cols)
+        yield _answer(names, part.repeat(len(cols)), partners, np.ravel(mean), np.ravel(std))
 
 
-def _find_columns(table: Table, relation: RelationSchema, columns: tuple[str | None, str | None]) -> tuple[str, str]:
-    names = list(table.columns)
-    if len(names) < 2:
-        msg = f"{table.label} has {len(names)} column; a cell needs the ids of its {relation.rows} and {relation.cols}."
+def _answer(names: tuple[str, str], rows: Any, cols: Any, mean: Any, std: Any) -> pd.DataFrame:  # noqa: ANN401 - columns
+    """Return predictions with their ids; an entity set that is called mean or std has `_id` behind its name."""
+    row, col = (f"{name}_id" if name in ("mean", "std") else name for name in names)
+    return pd.DataFrame({row: rows, col: cols, "mean": mean, "std": std})
+
+
+def find_columns(table: Table, relation: RelationSchema, columns: tuple[str | None, str | None]) -> tuple[str, str]:
+    """Return the columns of a table that hold the ids of rows and columns: those told, else those named as the sets."""
+    entities = (relation.rows, relation.cols)
+    row, col = (given or _named(table, entity) for given, entity in zip(columns, entities, strict=True))
+    if row is None or col is None:
+        lacking = " and ".join(entity for entity, name in zip(entities, (row, col), strict=True) if name is None)
+        shown = ", ".join([*table.columns][:20]) + (", ..." if len(table.columns) > 20 else "")
+        msg = (
+            f"relation {relation.name!r}: {table.label} has no column for the ids of {lacking}; it has {shown}. Name "
+            f"its columns {relation.rows} and {relation.cols}, or say which they are with --row and --col. If its "
+            f"first line holds no names, add one: {relation.rows},{relation.cols}."
+        )
         raise DataError(msg)
-    found = [
-        next((name for name in names if entity in (name, entity_of(name))), None)
-        for entity in (relation.rows, relation.cols)
-    ]
-    defaults = found if None not in found else names[:2]
-    row, col = (given or default or "" for given, default in zip(columns, defaults, strict=True))
     faults = table.lacking([row, col], where=f"relation {relation.name!r}")
     if faults:
         raise DataError(faults)
+    if row == col:
+        msg = f"--row and --col both name the column {row!r} of {table.label}; a cell needs two ids."
+        raise OptionError(msg)
     return row, col
+
+
+def _named(table: Table, entity: str) -> str | None:
+    """Return the column that is called like an entity set, or else the only one whose name says the same: user_id."""
+    if entity in table.columns:
+        return entity
+    alike = [name for name in table.columns if entity_of(name) == entity]
+    if len(alike) > 1:
+        msg = f"{table.label} has several columns that may hold the ids of {entity}: {', '.join(alike)}. "
+        msg += "Say which with --row and --col."
+        raise DataError(msg)
+    return alike[0] if alike else None
 
 
 def _cast(ids: pd.Index[Any], column: str) -> str:
@@ -99,8 +126,16 @@ def _cast(ids: pd.Index[Any], column: str) -> str:
     return as_number(column, "BIGINT") if ids.dtype.kind in "iu" else f"CAST({quote(column)} AS VARCHAR)"
 
 
-def _unknown(table: Table, column: str, entity: str, at: int, count: int) -> UnknownIdError:
-    value = table.ask(f"SELECT {quote(column)} FROM {table.filtered} LIMIT 1 OFFSET {at}")[0][0]
+def _refuse_empty(table: Table, column: str, entity: str, given: pd.Series[Any], done: int) -> None:
+    empty = np.flatnonzero(given.isna())
+    if len(empty):
+        msg = f"{table.label}, column {column!r}, row {done + int(empty[0]) + 1}: the {entity} is empty"
+        msg += f"{and_more(len(empty) - 1)}; drop such rows."
+        raise DataError(msg)
+
+
+def _unknown(table: Table, column: str, entity: str, strange: tuple[Any, int, int]) -> UnknownIdError:
+    value, at, count = strange
     msg = (
         f"{table.label}, column {column!r}, row {at + 1}: the model has never seen the {entity} {show_id(value)}"
         f"{and_more(count - 1)}. Use --unknown prior to predict new ids from the prior."

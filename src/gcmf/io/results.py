@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,81 +13,82 @@ import pandas as pd
 
 from gcmf.errors import StorageError
 from gcmf.estimators.tables import bias_table, explained_table, factor_table, structure_table
+from gcmf.io.outputs import check_new, write_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from gcmf.estimators.gcmf import GCMF
     from gcmf.model.fitted import Fitted
 
 
-def tables(model: GCMF) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield name and content of every table: factors per entity set, structure, variance explained, biases, units.
+def tables(model: GCMF) -> dict[tuple[str, ...], Callable[[], pd.DataFrame]]:
+    """Return what makes each table of a model: factors, structure, variance explained, biases, units.
 
-    Ids and names are columns, so that any reader finds them.
+    ("bias", "ratings", "user") is the table of the biases of the users in the ratings. Ids and names are columns, so
+    that any reader finds them.
     """
+    fitted = model.fitted_
+    made: dict[tuple[str, ...], Callable[[], pd.DataFrame]] = {}
     for entity in model.schema_.entities:
-        means, deviations = factor_table(model.fitted_, entity), factor_table(model.fitted_, entity, std=True)
-        joined = pd.concat([means, deviations.add_suffix("_std")], axis=1)
-        yield f"factors_{entity}", _with_ids(joined, entity)
-    structure = structure_table(model.fitted_)
-    structure["relations"] = structure["relations"].map("; ".join)
-    yield "structure", _with_ids(structure, "factor")
-    yield "variance_explained", _with_ids(explained_table(model.fitted_), "relation")
+        made["factors", entity] = partial(_factors, fitted, entity)
+    made["structure",] = partial(_structure, fitted)
+    made["variance_explained",] = lambda: _with_ids(explained_table(fitted), "relation")
     for m, relation in enumerate(model.schema_.relations):
         for side, entity in enumerate((relation.rows, relation.cols)):
-            bias = {"bias": bias_table(model.fitted_, m, side), "std": bias_table(model.fitted_, m, side, std=True)}
-            yield f"bias_{relation.name}_{entity}", _with_ids(pd.DataFrame(bias), entity)
-    for m, relation in enumerate(model.schema_.relations):
-        units = _units(model.fitted_, m)
+            made["bias", relation.name, entity] = partial(_biases, fitted, m, side, entity)
+        units = _units(fitted, m)
         if units is not None:
-            table = pd.DataFrame.from_dict(units, orient="index", columns=["mean", "deviation"])
-            yield f"units_{relation.name}", _with_ids(table, "column")
+            made["units", relation.name] = partial(_unit_table, units)
+    return made
 
 
-def export(model: GCMF, folder: Path, *, kind: str) -> list[Path]:
-    """Write every table of a model into a folder, as Parquet or CSV, and return the files."""
+def export(model: GCMF, folder: Path, *, kind: str, force: bool = False) -> list[Path]:
+    """Write every table of a model into a folder, as Parquet or CSV, and return the files.
+
+    All files get their names at the end, together.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         msg = f"Cannot make the folder {folder}: {error.strerror}."
         raise StorageError(msg) from error
-    files = []
-    for name, frame in tables(model):
-        files.append(folder / f"{name}.{kind}")
-        write_parts([frame], files[-1])
+    made = tables(model)
+    files = [folder / f"{name}.{kind}" for name in file_names(list(made))]
+    for file in files:
+        check_new(file, force=force)
+    write_tables((make(), file) for make, file in zip(made.values(), files, strict=True))
     return files
 
 
-def write_parts(parts: Iterable[pd.DataFrame], path: Path) -> int:
-    """Write frames one after the other into one file, Parquet or (by its ending) CSV; return the number of rows.
+def file_names(made: Sequence[tuple[str, ...]]) -> list[str]:
+    """Return a file name for each of many tables, no two of them the same on any file system.
 
-    The file has its name only once it is whole.
+    The parts of a name are joined by "_", as in bias_ratings_user, with %2F for what a file name cannot hold. Where
+    two tables would share a file so, for file systems that do not tell A from a too, theirs are joined by ".", which
+    no part holds, and all but a to z, digits, _ and - is escaped.
     """
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-    from pyarrow import csv, parquet  # noqa: PLC0415
+    simple = ["_".join(_escape(part, r"[^\w -]") for part in parts) for parts in made]
+    used = Counter(_folded(name) for name in simple)
+    return [
+        name if used[_folded(name)] == 1 else ".".join(_escape(part, r"[^a-z0-9_-]") for part in parts)
+        for name, parts in zip(simple, made, strict=True)
+    ]
 
-    partial, writer, rows = path.with_name(path.name + ".partial"), None, 0
-    try:
-        for frame in parts:
-            table = pa.Table.from_pandas(frame, preserve_index=False)
-            if writer is None:
-                make = csv.CSVWriter if path.suffix.lower() == ".csv" else parquet.ParquetWriter
-                writer = make(partial, table.schema)
-            writer.write_table(table)
-            rows += len(frame)
-        if writer is not None:
-            writer.close()
-            partial.replace(path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        msg = f"Cannot write {path}: {error.strerror or error}."
-        raise StorageError(msg) from error
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    return rows
+
+def _escape(name: str, strange: str) -> str:
+    """Return a name with the bytes of each strange character as %2F."""
+
+    def escaped(one: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in one[0].encode("utf-8", "surrogatepass"))
+
+    return re.sub(strange, escaped, name)
+
+
+def _folded(name: str) -> str:
+    """Return what file systems that ignore case and composition take for the same name."""
+    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def describe(model: GCMF) -> dict[str, Any]:
@@ -125,6 +130,26 @@ def _units(fitted: Fitted, m: int) -> dict[str, list[float]] | None:
         return None
     ids = fitted.vocabularies[fitted.schema.relations[m].cols].ids
     return {str(name): [float(center), float(scale)] for name, center, scale in zip(ids, *units, strict=True)}
+
+
+def _unit_table(units: dict[str, list[float]]) -> pd.DataFrame:
+    return _with_ids(pd.DataFrame.from_dict(units, orient="index", columns=["mean", "deviation"]), "column")
+
+
+def _factors(fitted: Fitted, entity: str) -> pd.DataFrame:
+    means, deviations = factor_table(fitted, entity), factor_table(fitted, entity, std=True)
+    return _with_ids(pd.concat([means, deviations.add_suffix("_std")], axis=1), entity)
+
+
+def _structure(fitted: Fitted) -> pd.DataFrame:
+    structure = structure_table(fitted)
+    structure["relations"] = structure["relations"].map("; ".join)
+    return _with_ids(structure, "factor")
+
+
+def _biases(fitted: Fitted, m: int, side: int, entity: str) -> pd.DataFrame:
+    bias = {"bias": bias_table(fitted, m, side), "std": bias_table(fitted, m, side, std=True)}
+    return _with_ids(pd.DataFrame(bias), entity)
 
 
 def _with_ids(frame: pd.DataFrame, name: str) -> pd.DataFrame:

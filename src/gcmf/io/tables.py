@@ -154,6 +154,10 @@ def duck_errors(label: str) -> Iterator[None]:
         said = " ".join(str(error).split("\n\n")[0].split())
         msg = f"{label} cannot be read: {said[:400]}"
         raise DataError(msg) from error
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
+            raise KeyboardInterrupt from error
+        raise
 
 
 def _from_file(connection: Any, path: Path, kind: str, source: Source) -> Text:  # noqa: ANN401
