@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from gcmf.errors import DataError
 from gcmf.io.schema import Source
 from gcmf.io.sql import INTEGERS, NUMBERS, literal, quote
-from gcmf.io.tables import connect, duck_errors, guess_format, open_table
+from gcmf.io.duck import connect, duck_errors, open_sqlite
+from gcmf.io.files import guess_format
+from gcmf.io.tables import open_table
 
 if TYPE_CHECKING:
     from pathlib import Path

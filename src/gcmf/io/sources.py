@@ -14,7 +14,8 @@ from gcmf.data.schema import check_likelihood, likelihood_support
 from gcmf.data.vocabulary import Vocabulary, and_more
 from gcmf.errors import DataError
 from gcmf.io.sql import INTEGERS, NUMBERS, as_number, quote
-from gcmf.io.tables import guess_format, open_table
+from gcmf.io.files import find_file, guess_format
+from gcmf.io.tables import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
