@@ -91,8 +91,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     """Open a file, unpacked if it is gzipped."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
-    unpacked: IO[bytes] = gzip.open(path, "rb") if packed else path.open("rb")
-    return unpacked
+    return gzip.GzipFile(path) if packed else path.open("rb")
 
 
 def text_encoding(path: Path, *, label: str) -> str | None:

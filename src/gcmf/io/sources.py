@@ -11,13 +11,13 @@ import numpy as np
 
 from gcmf.data.adapters.arrays import dense_block
 from gcmf.data.block import Block, narrow
+from gcmf.data.positions import parts
 from gcmf.data.relation import Relation
 from gcmf.data.schema import check_likelihood, likelihood_support
-from gcmf.data.positions import parts
 from gcmf.data.vocabulary import Vocabulary, and_more
 from gcmf.errors import DataError
-from gcmf.io.sql import INTEGERS, NUMBERS, as_number, present, quote
 from gcmf.io.files import find_file, guess_format
+from gcmf.io.sql import INTEGERS, NUMBERS, as_number, present, quote
 from gcmf.io.tables import open_table
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ def null_id_fault(table: Table, column: str) -> Iterator[str]:
     """Yield the fault of ids that are null."""
     found = table.first(f"{quote(column)} IS NULL", column)
     if found:
+        kept = json.dumps(quote(column) + " IS NOT NULL", ensure_ascii=False)
         yield (
-            f"{table.label}, column {column!r}, row {found[0]}: the id is null{and_more(found[2] - 1)}, as empty, NA, N/A"
-            f" and null are; drop such rows, for example with where = {json.dumps(quote(column) + ' IS NOT NULL')}, or give"
-            " them an id."
+            f"{table.label}, column {column!r}, row {found[0]}: the id is null{and_more(found[2] - 1)}, which empty, NA,"
+            f" N/A and null stand for; drop such rows, for example with where = {kept}, or give them an id."
         )
 
 
@@ -219,9 +219,8 @@ def _long_faults(table: Table, spec: RelationSpec, block: Block) -> Iterator[str
     if np.isinf(block.x).any():
         yield from _bad_values(table, spec.value, *_FINITE)
     support = likelihood_support(spec.likelihood)
-    if support in _RULES:
-        if _outside(block.x, support).any():
-            yield from _bad_values(table, spec.value, *_RULES[support])
+    if support in _RULES and _outside(block.x, support).any():
+        yield from _bad_values(table, spec.value, *_RULES[support])
 
 
 def _bad_values(table: Table, column: str, condition: str, rule: str) -> Iterator[str]:
@@ -309,8 +308,8 @@ def refuse_one_value(block: Block, *, relation: str, label: str) -> None:
     low, high = (block.x.min(), block.x.max()) if len(block.x) else (0, 0)
     if low == high:
         msg = (
-            f"relation {relation!r}: every cell that {label} gives is {low:g}, which says nothing; choose another column"
-            ' of values or leave it out. If a pair that is not listed is a 0, say blanks = "zero".'
+            f"relation {relation!r}: every cell that {label} gives is {low:g}, which says nothing; choose another"
+            ' column of values or leave it out. If a pair that is not listed is a 0, say blanks = "zero".'
         )
         raise DataError(msg)
 

@@ -161,10 +161,10 @@ def _refuse_groups(connection: Any, texts: str, numbers: list[str], source: Sour
     point = source.decimal or "."
     group = "." if point == "," else ","
     for name in numbers:
-        x = quote(name)
         found = connection.execute(
-            f"SELECT row, x FROM (SELECT row_number() OVER () AS row, {x} AS x FROM {texts})"
-            f" WHERE contains(x, {literal(group)}) AND NOT regexp_full_match(trim(x), {literal(_GROUPED[point])}) LIMIT 1"
+            f"SELECT row, x FROM (SELECT row_number() OVER () AS row, {quote(name)} AS x FROM {texts})"
+            f" WHERE contains(x, {literal(group)}) AND NOT regexp_full_match(trim(x), {literal(_GROUPED[point])})"
+            " ORDER BY row LIMIT 1"
         ).fetchall()
         if found:
             row, value = found[0]
