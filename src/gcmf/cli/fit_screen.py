@@ -11,6 +11,7 @@ from rich import progress
 from rich.table import Column
 from rich.text import Text
 
+from gcmf.cli.reading import waiting
 from gcmf.cli.screen import console, show_json
 from gcmf.errors import ConvergenceWarning
 from gcmf.estimators.gcmf import GCMF
@@ -69,7 +70,8 @@ def fit_and_show(path: Path, out: Path | None, *, holdout: float | None, chosen:
     screen = console(stderr=True, wide=True)
     started = time.monotonic()
     screen.print(Text(f"Reading {path}"))
-    project = read_project(path)
+    with waiting("Reading") as reported:
+        project = read_project(path, report=reported)
     data = project.collection
     target = out if out is not None else project.path.parent / project.output.model
     check(target, {name: entity.vocabulary for name, entity in data.entities.items()})

@@ -102,7 +102,7 @@ def summarize(table: Table) -> tuple[int, dict[str, Column]]:
     rows = int(table.ask(f"SELECT count(*) FROM {table.sql}")[0][0]) if table.arrow is None else len(table.arrow)
     names = list(table.columns)
     step = max(1, _CELLS // max(rows, 1))
-    found = {}
+    found: dict[str, Column] = {}
     for start in range(0, len(names), step):
         part = table.whole(names[start : start + step])
         found |= {name: _look(name, table.columns[name], part.column(name)) for name in part.column_names}

@@ -30,7 +30,11 @@ def find_decimal(table: Table, file: Path) -> tuple[str | None, str]:
         parts += [f"count({x})", f"count(*) FILTER (regexp_full_match({x}, {literal(_POINT)}))",
                   f"count(*) FILTER (regexp_full_match({x}, {literal(_COMMA)}))",
                   f"min({x}) FILTER (contains({x}, ','))"]  # fmt: skip
-    answer = table.ask(f"SELECT {', '.join(parts)} FROM {table.sql}")[0]
+    sql = table.sql
+    if table.arrow is not None:  # DuckDB need not hear of all the others
+        table.connection.register("gcmf_texts", table.arrow.select(texts))
+        sql = "gcmf_texts"
+    answer = table.ask(f"SELECT {', '.join(parts)} FROM {sql}")[0]
     votes: dict[str, tuple[str, str]] = {}
     for at, name in enumerate(texts):
         there, point, comma, example = answer[4 * at : 4 * at + 4]

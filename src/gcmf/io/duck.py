@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_FENCE = {
+_FENCE: dict[str, str | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
     "allow_community_extensions": False,
@@ -35,11 +35,16 @@ def connect(database: Path | None = None, *, reads: Path | None = None, steady: 
     except ImportError as error:
         msg = f"Reading files and databases needs {error.name}, which is not installed: pip install 'gcmf[io]'."
         raise MissingExtraError(msg) from error
-    if database is not None:  # all connections to a file have one instance behind them, and so the same settings
-        return duckdb.connect(str(database.absolute()), read_only=True, config={**_FENCE, "threads": 1, **_SHUT})
+    if database is not None:
+        # All connections to a file have one instance behind them, and so the same settings, which cannot be locked
+        # before each; that nothing outside can be reached cannot be taken back in any case.
+        shut = {**_FENCE, "threads": 1, "enable_external_access": False}
+        connection = duckdb.connect(str(database.absolute()), read_only=True, config=shut)
+        connection.execute("SET enable_progress_bar = false")
+        return connection
     connection = duckdb.connect(config={**_FENCE, "threads": 1} if steady else _FENCE)
     allowed = sorted({str(reads.absolute()), one_file(reads.absolute())}) if reads is not None else []
-    for name, value in {"allowed_paths": allowed, **_SHUT}.items():
+    for name, value in {"enable_progress_bar": False, "allowed_paths": allowed, **_SHUT}.items():
         connection.execute(f"SET {name} = {literal(value)}")
     return connection
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gcmf.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
-    from typing import IO
+    from io import BufferedIOBase
 
 GZIP = b"\x1f\x8b"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -87,7 +87,7 @@ def stem_of_file(path: Path) -> str:
     return name.stem if name.suffix.lower() in ENDINGS else name.name
 
 
-def open_bytes(path: Path) -> IO[bytes]:
+def open_bytes(path: Path) -> BufferedIOBase:
     """Open a file, unpacked if it is gzipped."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP

@@ -93,7 +93,8 @@ def files_of(source: Path) -> tuple[list[Path], list[str]]:
         raise DataError(msg)
     if not source.is_dir():
         return [source], []
-    files, notes, seen = [], [], {}
+    files, notes = [], []
+    seen: dict[Path, str] = {}
     inside = source.resolve()
     for file in sorted(source.iterdir(), key=lambda one: (one.is_symlink(), one.name)):
         if not file.is_file() or file.name.upper().startswith((".", "README", "LICENSE")):

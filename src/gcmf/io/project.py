@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.io.features import Units
-    from gcmf.io.schema import EntitySpec, FitSpec, OutputSpec, ProjectSpec
+    from gcmf.io.look import Report
+    from gcmf.io.schema import EntitySpec, FeatureSpec, FitSpec, OutputSpec, ProjectSpec, RelationSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +54,15 @@ class Project:
     units: Mapping[str, Mapping[str, tuple[float, float]]]
 
 
-def read_project(path: str | Path) -> Project:
+def read_project(path: str | Path, *, report: Report | None = None) -> Project:
     """Read a project file and all data that it names.
 
     Parameters
     ----------
     path : path
         A TOML file, or a folder with a `gcmf.toml`. Paths in the file are relative to it.
+    report : callable, optional
+        Told before each section what is read, the how-many-th it is (from 0) and of how many.
 
     Raises
     ------
@@ -71,7 +74,7 @@ def read_project(path: str | Path) -> Project:
     path = find_project(path)
     spec = read_spec(path)
     options = _options(spec.fit, path.name)
-    collection, units = read_collection(spec, path.parent)
+    collection, units = read_collection(spec, path.parent, report=report or (lambda *_: None))
     return Project(path, collection, MappingProxyType(options), spec.output, MappingProxyType(units))
 
 
@@ -98,24 +101,33 @@ def read_spec(path: Path) -> ProjectSpec:
     return spec
 
 
-def read_collection(spec: ProjectSpec, folder: Path) -> tuple[Collection, Units]:
+def read_collection(spec: ProjectSpec, folder: Path, *, report: Report) -> tuple[Collection, Units]:
     """Return the data of a project, and the units of its features; the faults of all sources come together."""
+    sections = [*spec.relations, *spec.features, *spec.entities]
+    numbers = {id(section): number for number, section in enumerate(sections)}
+
+    def say(section: RelationSpec | FeatureSpec | EntitySpec) -> None:
+        report(section.source, numbers[id(section)], len(sections))
+
     faults: list[str] = []
     reads: list[Read] = []
     relations: list[Relation] = []
     units: Units = {}
     for one in spec.relations:
         with _Gather(faults):
+            say(one)
             reads.append(read_relation(one, folder))
             relations.append(reads[-1].relation)
     for feature in spec.features:
         with _Gather(faults):
+            say(feature)
             made, own = read_features(feature, folder)
             relations += made
             units |= own
     entities: dict[str, Vocabulary] = {}
     for entity in spec.entities:
         with _Gather(faults):
+            say(entity)
             entities[entity.name] = _read_ids(entity, folder)
     faults += _kind_faults(relations, entities, _columns(spec))
     if faults:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -109,10 +108,10 @@ def null_id_fault(table: Table, column: str) -> Iterator[str]:
     """Yield the fault of ids that are null."""
     found = table.first(f"{quote(column)} IS NULL", column)
     if found:
-        kept = json.dumps(quote(column) + " IS NOT NULL", ensure_ascii=False)
+        kept = repr(f"{column if column.isidentifier() else quote(column)} IS NOT NULL")
         yield (
-            f"{table.label}, column {column!r}, row {found[0]}: the id is null{and_more(found[2] - 1)}, which empty, NA,"
-            f" N/A and null stand for; drop such rows, for example with where = {kept}, or give them an id."
+            f"{table.label}, column {column!r}, row {found[0]}: the id is null{and_more(found[2] - 1)}, which empty,"
+            f" NA, N/A and null stand for; drop such rows, for example with where = {kept}, or give them an id."
         )
 
 
@@ -261,7 +260,11 @@ def _wide_values(
     """Return the ids of the lines, as numbers and distinct, and their values, NaN where there is none."""
     codes, values = Codes(), [np.empty((0, len(names)))]
     casts = [number_sql(table, name, where=where) for name in names]
-    if table.arrow is not None and table.where is None and all(NUMBERS.match(table.columns[name]) for name in names):
+    kinds = table.columns
+    plain = all(NUMBERS.match(kinds[name]) for name in names) and (
+        INTEGERS.match(kinds[row]) or kinds[row] == "VARCHAR"
+    )
+    if table.arrow is not None and table.where is None and plain:
         batches = table.arrow.select([row, *names]).to_batches()
     else:
         batches = table.batches(", ".join(f"{sql} AS c{at}" for at, sql in enumerate([id_sql(table, row), *casts])))

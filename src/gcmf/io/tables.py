@@ -10,7 +10,7 @@ from gcmf.errors import DataError, did_you_mean
 from gcmf.io.duck import check_condition, check_query, connect, duck_errors, open_sqlite
 from gcmf.io.files import find_file, guess_format
 from gcmf.io.sql import MISSING, call, literal, quote
-from gcmf.io.texts import Text, read_text
+from gcmf.io.texts import MANY, Text, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -23,6 +23,10 @@ BATCH = 250_000
 _SQLITE_BATCH = 50_000
 _NUMBERED = re.compile(r"^column\d+$")
 """How DuckDB names the columns of a text without names."""
+_ARROW_TYPES = {
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
+    "bool": "BOOLEAN", "string": "VARCHAR", "large_string": "VARCHAR", "null": "VARCHAR",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,22 +125,26 @@ def open_table(source: Source, folder: Path) -> Table:
 
 
 def _from_file(connection: Any, path: Path, source: Source, *, kind: str) -> Text:  # noqa: ANN401
-    if kind == "parquet":
-        return Text(call("read_parquet", path, hive_partitioning=False))
     if kind == "jsonl":
         return Text(call("read_json", path, format="newline_delimited", sample_size=-1, hive_partitioning=False))
-    if kind == "arrow":
-        from pyarrow import dataset  # noqa: PLC0415 - an extra
+    if kind not in ("parquet", "arrow"):
+        return read_text(connection, path, source, kind=kind)
+    from pyarrow import dataset  # noqa: PLC0415 - an extra
 
-        connection.register("gcmf_arrow", dataset.dataset(path, format="ipc"))
-        return Text("gcmf_arrow")
-    return read_text(connection, path, source, kind=kind)
+    found = dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
+    if len(found.schema) > MANY and all(str(one) in _ARROW_TYPES for one in found.schema.types):
+        whole = found.to_table()
+        connection.register("gcmf_arrow", whole)
+        return Text("gcmf_arrow", arrow=whole)
+    if kind == "parquet":
+        return Text(call("read_parquet", path, hive_partitioning=False))
+    connection.register("gcmf_arrow", found)
+    return Text("gcmf_arrow")
 
 
 def _arrow_columns(table: Any) -> dict[str, str]:  # noqa: ANN401 - Arrow's
     """Return names and types as DuckDB says them: asking it about thousands of columns takes seconds."""
-    known = {"int64": "BIGINT", "double": "DOUBLE", "bool": "BOOLEAN", "string": "VARCHAR", "null": "VARCHAR"}
-    return {one.name: known.get(str(one.type), str(one.type).upper()) for one in table.schema}
+    return {one.name: _ARROW_TYPES.get(str(one.type), str(one.type).upper()) for one in table.schema}
 
 
 def _describe(connection: Any, sql: str) -> dict[str, str]:  # noqa: ANN401

@@ -258,4 +258,4 @@ def _lines(path: Path, separator: str, encoding: str, *, skip: int = 0) -> Itera
 def _open(path: Path, encoding: str) -> io.TextIOWrapper:
     """Open a text; what does not fit the encoding is replaced, since DuckDB or Arrow will say so."""
     plain = "utf-8-sig" if encoding.lower() in ("utf-8", "utf8") else encoding
-    return io.TextIOWrapper(open_bytes(path), encoding=plain, errors="replace", newline="")
+    return io.TextIOWrapper(io.BufferedReader(open_bytes(path)), encoding=plain, errors="replace", newline="")
