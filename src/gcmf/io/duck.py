@@ -36,6 +36,9 @@ def connect(database: Path | None = None, *, reads: Path | None = None, steady: 
         msg = f"Reading files and databases needs {error.name}, which is not installed: pip install 'gcmf[io]'."
         raise MissingExtraError(msg) from error
     if database is not None:
+        if set(str(database.absolute())) & set("?\\"):
+            msg = f"{database}: DuckDB takes ? and \\ in the name of a database for something else; rename the file."
+            raise DataError(msg)
         # All connections to a file have one instance behind them, and so the same settings, which cannot be locked
         # before each; that nothing outside can be reached cannot be taken back in any case.
         shut = {**_FENCE, "threads": 1, "enable_external_access": False}
