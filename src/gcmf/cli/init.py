@@ -19,9 +19,10 @@ def init(
     """Look at tables, and write a first gcmf.toml with every guess explained."""
     from gcmf.cli.reading import waiting  # noqa: PLC0415 - help must not wait for it
     from gcmf.cli.screen import console, show_json  # noqa: PLC0415 - help must not wait for them
-    from gcmf.io.discover import discover, write_project  # noqa: PLC0415
+    from gcmf.io.discover import check_target, discover, write_project  # noqa: PLC0415
 
     target = out or (source if source.is_dir() else source.parent) / "gcmf.toml"
+    check_target(target, replace=force)
     with waiting("Looking at") as report:
         found = discover(source, base=target.parent, report=report)
     write_project(found, target, replace=force)

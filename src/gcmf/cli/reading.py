@@ -42,4 +42,5 @@ def waiting(what: str) -> Iterator[Report]:
         timer.cancel()
         if timer.ident is not None:
             timer.join()
-        bars.stop()
+        if bars.live.is_started:
+            bars.stop()

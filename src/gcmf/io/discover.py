@@ -120,6 +120,7 @@ def discover(source: Path, *, base: Path, report: Report = lambda *_: None) -> F
         _features(found, look, links, used=used or {links.entities[look.name, look.key or ""]})
     if not found.relations and not found.features:
         msg = f"Nothing in {source} relates anything: no table has two columns of ids or features of a key."
+        msg += "".join(f" {note}" for note in found.notes)
         raise DataError(msg)
     return found
 
@@ -132,14 +133,19 @@ def _is_constant(look: Look) -> bool:
 
 def write_project(found: Found, path: Path, *, replace: bool) -> None:
     """Write a project file, with the reason of each guess in a comment."""
-    if path.exists() and not replace:
-        msg = f"{path} is there already; use --force to replace it, or --out to write elsewhere."
-        raise DataError(msg)
+    check_target(path, replace=replace)
     try:
         path.write_text(to_toml(found), encoding="utf-8")
     except OSError as error:
         msg = f"Cannot write {path}: {error.strerror}."
         raise DataError(msg) from error
+
+
+def check_target(path: Path, *, replace: bool) -> None:
+    """Refuse a project file that is there already."""
+    if path.exists() and not replace:
+        msg = f"{path} is there already; use --force to replace it, or --out to write elsewhere."
+        raise DataError(msg)
 
 
 def to_toml(found: Found) -> str:

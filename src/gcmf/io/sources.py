@@ -82,7 +82,9 @@ def read_relation(spec: RelationSpec, folder: Path) -> Read:
     check_likelihood(spec.likelihood, relation=spec.name)
     path = find_file(spec.source, folder)
     if spec.layout == "matrix" or (spec.format or guess_format(path)) == "mtx":
-        return Read(_read_matrix(spec, path), None, spec)
+        matrix = _read_matrix(spec, path)
+        refuse_one_value(matrix.block, relation=spec.name, label=spec.source)
+        return Read(matrix, None, spec)
     table = open_table(spec, folder)
     block = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
     refuse_one_value(block, relation=spec.name, label=table.label)
