@@ -311,3 +311,35 @@ def test_no_extension_is_loaded_and_nothing_is_written(tmp_path, kind):
         table.ask("SET enable_external_access = true")
     with pytest.raises(DataError):
         table.ask(f"COPY (SELECT 1) TO '{tmp_path / 'pwned.csv'}'")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl", "sqlite", "duckdb", "mtx"])
+def test_a_broken_file_is_a_paragraph(tmp_path, ending):
+    if ending == "mtx":
+        (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n1 7 3\n")
+    else:
+        write(tmp_path / f"a.{ending}", ending, 5)
+        whole = (tmp_path / f"a.{ending}").read_bytes()
+        kept = len(whole) // 2 if ending == "jsonl" else 120
+        (tmp_path / f"a.{ending}").write_bytes(whole[:kept] + b"\xff{[" * 20)
+    keys = {"table": "t"} if ending in ("sqlite", "duckdb") else {"blanks": "missing"}
+    assert f"a.{ending}" in refused(tmp_path, f"a.{ending}", **keys)
+
+
+def test_large_integers_beside_fractions_of_sqlite(tmp_path):
+    lite = sqlite3.connect(tmp_path / "a.sqlite")
+    lite.execute("CREATE TABLE t (user, item, x)")
+    lite.executemany("INSERT INTO t VALUES (?, ?, ?)", [(1, 1, 2**60 + 1), (2, 1, 0.5)])
+    lite.commit()
+    lite.close()
+    assert read(tmp_path, "a.sqlite", table="t").relations["r"].cells.triplets().x.tolist() == [2.0**60, 0.5]
+
+
+def test_a_zero_byte_in_an_id_is_kept_or_refused(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"user,item,x\nu,1,5\n" + b"w" * 5000 + b"\x00z,1,7\n")
+    try:
+        found = read(tmp_path, "a.csv")
+    except DataError as error:
+        assert "a.csv" in str(error)  # noqa: PT017 - either is fine
+    else:
+        assert found.entities["user"].ids.tolist() == ["u", "w" * 5000 + "\x00z"]

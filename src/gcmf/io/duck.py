@@ -54,12 +54,13 @@ def connect(database: Path | None = None, *, reads: Path | None = None, steady: 
 
 @contextmanager
 def duck_errors(label: str) -> Iterator[None]:
-    """Turn an error of a database into a paragraph that names the source."""
+    """Turn an error of a database or of a reader of files into a paragraph that names the source."""
     import duckdb  # noqa: PLC0415 - an extra
+    import pyarrow as pa  # noqa: PLC0415
 
     try:
         yield
-    except (duckdb.Error, sqlite3.Error, sqlite3.Warning) as error:
+    except (duckdb.Error, sqlite3.Error, sqlite3.Warning, pa.ArrowException, OSError) as error:
         said = " ".join(str(error).split("\n\n")[0].split())
         msg = f"{label} cannot be read: {said[:400]}"
         raise DataError(msg) from error

@@ -132,7 +132,8 @@ def _from_file(connection: Any, path: Path, source: Source, *, kind: str) -> Tex
     from pyarrow import dataset  # noqa: PLC0415 - an extra
 
     found = dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
-    if len(found.schema) > MANY and all(str(one) in _ARROW_TYPES for one in found.schema.types):
+    alike = len({name.lower() for name in found.schema.names}) < len(found.schema)  # DuckDB renames some of those
+    if len(found.schema) > MANY and not alike and all(str(one) in _ARROW_TYPES for one in found.schema.types):
         whole = found.to_table()
         connection.register("gcmf_arrow", whole)
         return Text("gcmf_arrow", arrow=whole)
@@ -201,5 +202,6 @@ def _as_arrow(column: tuple[Any, ...], kind: Any, pa: Any) -> Any:  # noqa: ANN4
     if kind == pa.string():
         column = tuple(None if one is None else str(one) for one in column)
     else:  # the only texts among numbers are those that say that there is none
-        column = tuple(None if isinstance(one, str) else one for one in column)
+        number = float if kind == pa.float64() else int
+        column = tuple(None if one is None or isinstance(one, str) else number(one) for one in column)
     return pa.array(column, type=kind)
