@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 import gcmf
 from gcmf.cli import main, reading
-from gcmf.io.discover import discover, write_project
+from gcmf.io.discover import discover
+from gcmf.io.write import write_project
 from io_samples import lastfm
 
 

@@ -12,9 +12,10 @@ import gcmf
 from gcmf.cli import main
 from gcmf.errors import DataError
 from gcmf.io import texts
-from gcmf.io.discover import discover, to_toml, write_project
+from gcmf.io.discover import discover
 from gcmf.io.schema import Source
 from gcmf.io.tables import open_table
+from gcmf.io.write import to_toml, write_project
 from io_samples import write_csv
 
 HEAD = '[relations.r]\nrows = "user"\ncols = "item"\nrow = "user"\ncol = "item"\nvalue = "x"\n'

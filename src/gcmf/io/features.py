@@ -11,7 +11,8 @@ from gcmf.data.block import Block
 from gcmf.data.relation import Relation
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
-from gcmf.io.sources import Codes, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
+from gcmf.io.ids import Codes, id_sql, null_id_fault, repeated_id_fault
+from gcmf.io.sources import number_sql, text_fault
 from gcmf.io.sql import as_number, present, quote
 from gcmf.io.tables import open_table
 

@@ -13,8 +13,9 @@ from gcmf.data.collection import Collection
 from gcmf.data.vocabulary import show_id
 from gcmf.errors import DataError, OptionError
 from gcmf.io.features import read_features
+from gcmf.io.ids import Codes, id_sql, null_id_fault
 from gcmf.io.schema import parse
-from gcmf.io.sources import Codes, Read, id_sql, null_id_fault, read_relation
+from gcmf.io.sources import Read, read_relation
 from gcmf.io.tables import open_table
 from gcmf.options import FitOptions, Priors
 
