@@ -38,7 +38,7 @@ CASES = {
     "no value": (LONG + 'blanks = "zero"\n', long("ann,up,1", "bob,up,"),
         "a.csv, column 'x', row 2: the value is empty"),
     # Ids and cells.
-    "null id": (LONG, long("ann,up,1", ",up,2"), "a.csv, column 'u', row 2: the id is null; drop such rows"),
+    "null id": (LONG, long("ann,up,1", ",up,2"), "a.csv, column 'u', row 2: the id is null, which empty, NA, N/A and"),
     "repeated cell": (LONG, long("ann,up,1", "bob,up,2", "ann,up,3"),
         "a.csv: row 1 and row 3 both give the cell u = 'a"),
     "numbers and text": (LONG + GENRES, {**FINE, "b.csv": "f,g,y\n1,a,1\n2,b,2\n"},

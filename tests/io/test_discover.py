@@ -8,8 +8,9 @@ import pytest
 
 import gcmf
 from gcmf.errors import DataError
-from gcmf.io.discover import discover, to_toml, write_project
-from gcmf.io.look import name_words, singular
+from gcmf.io.columns import name_words, singular
+from gcmf.io.discover import discover
+from gcmf.io.write import to_toml, write_project
 from io_samples import GENRES, film_database, lastfm, movielens, write_csv
 
 

@@ -99,4 +99,4 @@ def test_ids_of_different_kinds_are_refused(project, tmp_path):
 def test_declared_entities_are_there_without_cells(project, tmp_path):
     (tmp_path / "films.csv").write_text("id,title\nzorro,Z\nheat,H\n")
     found = gcmf.read_project(project(RATINGS + '[entities.film]\nsource = "films.csv"\nid = "id"\n'))
-    assert found.collection.entities["film"].ids.tolist() == ["zorro", "heat", "up"]
+    assert found.collection.entities["film"].ids.tolist() == ["heat", "zorro", "up"]

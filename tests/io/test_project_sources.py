@@ -162,9 +162,9 @@ def test_a_repeated_cell_names_both_rows(tmp_path):
 def test_text_among_numbers_of_sqlite_is_found(tmp_path):
     source = write_source(tmp_path, "sqlite")
     with sqlite3.connect(tmp_path / "cells.sqlite") as lite:
-        lite.execute("INSERT INTO cells VALUES ('dan', 7, 'n/a')")
+        lite.execute("INSERT INTO cells VALUES ('dan', 7, 'much')")
     lite.close()
-    with pytest.raises(DataError, match=r"cells.sqlite \(table cells\), column 'x', row 5: 'n/a' is not a number"):
+    with pytest.raises(DataError, match=r"cells.sqlite \(table cells\), column 'x', row 5: 'much' is not a number"):
         read(tmp_path, source)
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich import progress
 
+from gcmf.cli.reading import waiting
 from gcmf.cli.screen import bar_text, console, plain_table, show_json
 from gcmf.errors import UnknownIdError, did_you_mean
 from gcmf.io.evaluate import GROUP, evaluate, methods
@@ -22,7 +23,8 @@ def evaluate_and_show(
     path: Path, relations: list[str] | None, *, n_folds: int, chosen: dict[str, Any], seed: int, as_json: bool
 ) -> None:
     """Read, fit many times, compare."""
-    project = read_project(path)
+    with waiting("Reading") as reported:
+        project = read_project(path, report=reported)
     data = project.collection
     for name in relations or ():
         if name not in data.relations:

@@ -12,6 +12,7 @@ from rich import progress
 from rich.table import Column
 from rich.text import Text
 
+from gcmf.cli.reading import waiting
 from gcmf.cli.screen import bar_text, console, show_json
 from gcmf.errors import ConvergenceWarning, OptionError
 from gcmf.estimators.gcmf import GCMF
@@ -99,7 +100,8 @@ def fit_and_show(
     target = out if out is not None else path.parent / read_spec(path).output.model
     check_model(target, force=force)
     screen.print(f"Reading {path}")
-    project = read_project(path)
+    with waiting("Reading") as reported:
+        project = read_project(path, report=reported)
     data = project.collection
     check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
     screen.print(repr(data))

@@ -17,17 +17,21 @@ def init(
     as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002
 ) -> None:
     """Look at tables, and write a first gcmf.toml with every guess explained."""
+    from gcmf.cli.reading import waiting  # noqa: PLC0415 - help must not wait for it
     from gcmf.cli.screen import console, show_json  # noqa: PLC0415 - help must not wait for them
-    from gcmf.io.discover import discover, write_project  # noqa: PLC0415
+    from gcmf.io.discover import discover  # noqa: PLC0415
+    from gcmf.io.write import check_target, write_project  # noqa: PLC0415
 
     target = out or (source if source.is_dir() else source.parent) / "gcmf.toml"
-    found = discover(source, base=target.parent)
+    check_target(target, replace=force)
+    with waiting("Looking at") as report:
+        found = discover(source, base=target.parent, report=report)
     write_project(found, target, replace=force)
     if as_json:
         show_json({
             "project": str(target), "relations": [one.name for one in found.relations],
             "features": [one.name for one in found.features], "entities": [one.name for one in found.entities],
-            "ambiguities": found.notes,
+            "ambiguities": found.notes, "unused": found.unused,
         })  # fmt: skip
         return
     screen = console(wide=True)
@@ -38,4 +42,6 @@ def init(
         screen.print(f"features {feature.name}: {count} columns of {feature.rows}", markup=False)
     for note in found.notes:
         screen.print(f"to be checked: {note}", markup=False)
+    if found.unused:
+        screen.print(f"not used: {', '.join(found.unused)}", markup=False)
     screen.print(f"Written: {target}", markup=False, soft_wrap=True)

@@ -1,5 +1,9 @@
 """People's data in: the project file, the sources it names, and a first one written for a folder or a database.
 
-`project` holds the schema of `gcmf.toml`, `reader` turns one into a collection; `tables` opens any source through
-DuckDB, `sources` and `features` stream it into columns, `discover` and `guess` look at what there is.
+`schema` says what may stand in `gcmf.toml`, `project` turns one into a collection. `tables` opens any source through
+DuckDB (`duck` keeps it from writing and from other files; `texts` and `files` know what people's files look like);
+`sources`, `ids` and `features` turn it into columns. `look`, `columns`, `decimals`, `guess`, `layouts`, `discover` and
+`write` are `gcmf init`.
+
+Out: `predictions`, `results`; and `holdout` and `evaluate`, which ask how good a model is.
 """

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,8 @@ from gcmf.io.sql import quote
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gcmf.io.look import Column, Look
+    from gcmf.io.columns import Column
+    from gcmf.io.look import Look, Report
 
 _MAX_CATEGORIES = 50
 _RULE = (
@@ -50,10 +50,21 @@ class Found:
     reasons: dict[str, list[str]] = field(default_factory=dict)
     """By section, such as "relations.ratings"."""
     notes: list[str] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    """Every column that no section uses, and why."""
 
     def taken(self, one: str, other: str) -> str | None:
         """Return the relation that already joins two sets."""
         return next((own.name for own in self.relations if {own.rows, own.cols} == {one, other}), None)
+
+    def ignore(self, look: Look, columns: dict[str, str]) -> list[str]:
+        """Note the columns of a table that are not used, and why; return the comment that says so."""
+        self.unused += [f"{look.name}.{name} ({why})" for name, why in columns.items()]
+        for name in columns:
+            odd = look.columns[name].odd
+            if odd is not None:
+                self.notes.append(f"{look.name}.{name} was not used: it holds numbers, but for {odd!r}.")
+        return [f"not used: {', '.join(f'{name} ({why})' for name, why in columns.items())}"] if columns else []
 
     def relate(self, spec: RelationSpec, reasons: list[str]) -> None:
         """Add a relation, unless the model cannot have it beside the others."""
@@ -66,7 +77,7 @@ class Found:
         self.reasons[f"relations.{spec.name}"] = reasons
 
 
-def discover(source: Path, *, base: Path) -> Found:
+def discover(source: Path, *, base: Path, report: Report = lambda *_: None) -> Found:
     """Look at a folder of tables or a database, and guess what it relates.
 
     Columns that declared keys, names or shared values tie together become entity sets, tables with two columns of
@@ -77,7 +88,7 @@ def discover(source: Path, *, base: Path) -> Found:
     DataError
         When there is no table, or none that relates anything.
     """
-    looks, skipped = look_at(source, base=base)
+    looks, skipped = look_at(source, base=base, report=report)
     matrices, unread = matrix_relations(source, base=base)
     skipped += unread
     if not looks and not matrices:
@@ -86,6 +97,10 @@ def discover(source: Path, *, base: Path) -> Found:
     links = link(looks)
     found = Found(notes=[*skipped, *links.notes])
     wide = [look for look in looks if look.is_wide]
+    for look in [one for one in wide if _is_constant(one)]:
+        found.notes.append(f"{look.name} was left out: all of its numbers are the same, which says nothing.")
+        looks.remove(look)
+        wide.remove(look)
     for spec, reasons, notes in [*(wide_relation(look, looks, links) for look in wide), *matrices]:
         found.relate(spec, reasons)
         found.notes += notes
@@ -104,59 +119,19 @@ def discover(source: Path, *, base: Path) -> Found:
         _features(found, look, links, used=used or {links.entities[look.name, look.key or ""]})
     if not found.relations and not found.features:
         msg = f"Nothing in {source} relates anything: no table has two columns of ids or features of a key."
+        msg += "".join(f" {note}" for note in found.notes)
         raise DataError(msg)
     return found
 
 
-def write_project(found: Found, path: Path, *, replace: bool) -> None:
-    """Write a project file, with the reason of each guess in a comment."""
-    if path.exists() and not replace:
-        msg = f"{path} is there already; use --force to replace it, or --out to write elsewhere."
-        raise DataError(msg)
-    try:
-        path.write_text(to_toml(found), encoding="utf-8")
-    except OSError as error:
-        msg = f"Cannot write {path}: {error.strerror}."
-        raise DataError(msg) from error
-
-
-def to_toml(found: Found) -> str:
-    """Return a project as TOML."""
-    lines = ["# Written by `gcmf init`: every guess is explained, and meant to be corrected where it is wrong.",
-             "# Paths are relative to this file.", ""]  # fmt: skip
-    if found.notes:
-        lines += ["# To be checked:", *(f"# - {_one_line(note)}" for note in found.notes), ""]
-    for kind, specs in (("relations", found.relations), ("features", found.features), ("entities", found.entities)):
-        for spec in specs:
-            lines += [f"# {_one_line(reason)}" for reason in found.reasons.get(f"{kind}.{spec.name}", [])]
-            lines += [f"[{kind}.{_key(spec.name)}]", *_values(spec), ""]
-    lines += ["[fit]", "n_factors = 20  # to start from; superfluous ones are switched off", "random_state = 0", "",
-              "[output]", 'model = "model.gcmf"', ""]  # fmt: skip
-    return "\n".join(lines)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _key(name: str) -> str:
-    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if plain else json.dumps(name, ensure_ascii=False)
-
-
-def _values(spec: Any) -> list[str]:  # noqa: ANN401 - any section
-    shown = []
-    for one in fields(spec):
-        value = getattr(spec, one.name)
-        if one.name != "name" and value is not None and value != () and not (one.name == "layout" and value == "long"):
-            listed = list(value) if isinstance(value, tuple) else value
-            shown.append(f"{one.name} = {json.dumps(listed, ensure_ascii=False)}")
-    return shown
+def _is_constant(look: Look) -> bool:
+    """Whether a wide table has one number only."""
+    rest = [one for one in look.columns.values() if one.name != look.key and one.distinct]
+    return all(one.distinct == 1 for one in rest) and len({one.low for one in rest}) < 2
 
 
 def _origin(look: Look) -> dict[str, Any]:
-    own = look.source
-    return {"source": own.source, "table": own.table, "format": own.format, "encoding": own.encoding}
+    return {key: value for key, value in asdict(look.source).items() if key not in ("query", "where")}
 
 
 def _grouped(look: Look, columns: tuple[str, str], value: str) -> dict[str, Any]:
@@ -187,7 +162,7 @@ def _pair(found: Found, look: Look, links: Links) -> None:
                             blanks="zero")  # fmt: skip
         found.relate(spec, reasons)
         return
-    likelihood, why = _likelihood(look.columns[value], look)
+    likelihood, why = _likelihood(look.columns[value])
     origin = _origin(look)
     if repeated:
         how = "sum" if likelihood == "poisson" else "max" if likelihood == "bernoulli" else "avg"
@@ -200,11 +175,13 @@ def _pair(found: Found, look: Look, links: Links) -> None:
 
 def _triple(found: Found, look: Look, links: Links) -> None:
     """A table with three columns of ids or more: how often each two of them meet."""
+    unused = found.ignore(look, {name: "only how often ids meet is used" for name in look.columns
+                                 if name not in links.of(look)})  # fmt: skip
     for (row, rows), (col, cols) in combinations(links.of(look).items(), 2):
         spec = RelationSpec(**_grouped(look, (row, col), "count(*) AS n"), name=f"{look.name}_{rows}_{cols}", rows=rows,
                             cols=cols, row=row, col=col, value="n", likelihood="poisson", blanks="missing")  # fmt: skip
         found.relate(spec, [f"{look.name} has {len(links.of(look))} columns of ids: how often each two meet is a count",
-                            'blanks = "missing": a pair that never met is not taken for a 0'])  # fmt: skip
+                            *unused, 'blanks = "missing": a pair that never met is not taken for a 0'])  # fmt: skip
 
 
 def _references(found: Found, look: Look, links: Links) -> None:
@@ -228,13 +205,15 @@ def _features(found: Found, look: Look, links: Links, *, used: set[str]) -> None
         found.notes.append(f"{look.name} was left out: nothing else mentions its {own}.")
         return
     kinds: dict[str, list[str]] = {"numeric": [], "booleans": [], "categories": []}
-    unused = []
+    unused = {}
     for column in look.columns.values():
         if column.name not in links.of(look):
             kind, why = _feature_kind(column, look)
-            kinds[kind].append(column.name) if kind else unused.append(f"{column.name} ({why})")
-    reasons = [_ids_said(look, links, key)]
-    reasons += [f"not used: {', '.join(unused)}"] if unused else []
+            if kind:
+                kinds[kind].append(column.name)
+            else:
+                unused[column.name] = why
+    reasons = [_ids_said(look, links, key), *found.ignore(look, unused)]
     chosen: dict[str, Any] = {kind: tuple(names) for kind, names in kinds.items()}
     if any(chosen.values()):
         found.features.append(FeatureSpec(**_origin(look), name=look.name, rows=own, row=key, **chosen))
@@ -262,19 +241,28 @@ def _feature_kind(column: Column, look: Look) -> tuple[str | None, str]:
 def _value_column(found: Found, look: Look, ids: tuple[str, str]) -> tuple[str | None, list[str]]:
     """Return the column of values of a table of cells, and what became of the others."""
     rest = [one for one in look.columns.values() if one.name not in ids]
-    numbers = [
-        one for one in rest if one.kind in ("integer", "number", "boolean") and not one.is_time and not one.is_id
-    ]
+    numbers = [one for one in rest if _no_value(one) is None]
     named = [one for one in numbers if set(one.words) & (_RATING_WORDS | _COUNT_WORDS)]
     value = next(iter(named or numbers), None)
     if len(numbers) > 1 and len(named) != 1 and value is not None:
         others = ", ".join(one.name for one in numbers if one is not value)
         found.notes.append(f"{look.name}: {value.name} was taken for the value; {others} could be it too.")
-    unused = [one.name for one in rest if one is not value]
-    return value.name if value else None, [f"not used: {', '.join(unused)}"] if unused else []
+    unused = {
+        one.name: _no_value(one) or f"{value.name if value else ''} is the value" for one in rest if one is not value
+    }
+    return value.name if value else None, found.ignore(look, unused)
 
 
-def _likelihood(column: Column, look: Look) -> tuple[str, str]:
+def _no_value(column: Column) -> str | None:
+    """Return why a column cannot hold the values of cells, if so."""
+    if not column.is_number:
+        return "text" if column.kind == "text" else "neither number nor text"
+    if column.is_time or column.is_id:
+        return "a time" if column.is_time else "ids"
+    return "all alike" if column.distinct < 2 else None
+
+
+def _likelihood(column: Column) -> tuple[str, str]:
     """Guess what kind of number a column holds."""
     low, high = column.low or 0.0, column.high or 0.0
     name = f"{column.name} holds"
@@ -284,7 +272,7 @@ def _likelihood(column: Column, look: Look) -> tuple[str, str]:
         return "gaussian", f"gaussian: {name} real numbers from {low:g} to {high:g}"
     words = set(column.words)
     scale = high <= 10 and column.distinct <= 11 and not words & _COUNT_WORDS
-    if scale or words & _RATING_WORDS or (look.rows > 1 and column.distinct == 1):
+    if scale or words & _RATING_WORDS:
         return (
             "gaussian",
             f"gaussian: {name} {column.distinct} levels from {low:g} to {high:g}, a scale rather than a count",

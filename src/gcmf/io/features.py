@@ -13,8 +13,9 @@ from gcmf.data.relation import Relation
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
-from gcmf.io.sources import Codes, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
-from gcmf.io.sql import as_number, quote
+from gcmf.io.ids import Codes, id_sql, null_id_fault, repeated_id_fault
+from gcmf.io.sources import number_sql, text_fault
+from gcmf.io.sql import as_number, present, quote
 from gcmf.io.tables import open_table
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
         faults += _column_faults(table, name, columns[name], number=name in spec.numeric)
     if faults:
         raise DataError(faults)
+    columns = _in_order(columns, np.argsort(ids[0]))
     made = []
     if spec.numeric:
         x = np.column_stack([columns[name] for name in spec.numeric])
@@ -71,7 +73,8 @@ def _read(
     parts = [id_sql(table, spec.row)]
     parts += [_boolean_sql(table, name) if name in spec.booleans else number_sql(table, name, where=where)
               for name in numbers]  # fmt: skip
-    parts += [f"CAST({quote(name)} AS VARCHAR)" for name in categories]
+    parts += [present(name) if table.columns[name] == "VARCHAR" else f"CAST({quote(name)} AS VARCHAR)"
+              for name in categories]  # fmt: skip
     ids, codes = Codes(), {name: Codes() for name in categories}
     values: dict[str, list[Floats]] = {name: [] for name in numbers}
     for batch in table.batches(", ".join(f"{sql} AS c{at}" for at, sql in enumerate(parts))):
@@ -85,10 +88,15 @@ def _read(
     return ids.finish(), columns
 
 
+def _in_order(columns: dict[str, Any], order: npt.NDArray[np.intp]) -> dict[str, Any]:
+    """Return the columns in the order of the ids, so that sums do not depend on the order of the lines."""
+    return {name: (own[0][order], own[1]) if isinstance(own, tuple) else own[order] for name, own in columns.items()}
+
+
 def _boolean_sql(table: Table, name: str) -> str:
     """Return a column of 0/1 or of words such as true, yes, f in SQL."""
     if table.columns[name] == "VARCHAR":
-        word = f"lower({quote(name)})"
+        word = f"lower({present(name)})"
         return (
             f"CAST(CASE WHEN {word} IN ('true', 't', 'yes', 'y', '1') THEN 1"
             f" WHEN {word} IN ('false', 'f', 'no', 'n', '0') THEN 0 WHEN {word} IS NOT NULL THEN -1 END AS DOUBLE)"

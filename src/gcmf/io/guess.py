@@ -11,7 +11,8 @@ from gcmf.io.look import stem_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gcmf.io.look import Column, Look
+    from gcmf.io.columns import Column
+    from gcmf.io.look import Look
 
 _GENERIC = {"name", "title", "code", "label", "key", "index", "number"}
 """Names of keys that do not say what they are keys of."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,9 @@ def wide_relation(look: Look, looks: list[Look], links: Links) -> Suggested:
     cols, why = _column_set(look, names, looks, links)
     whole = all(one.kind != "number" and (one.low or 0) >= 0 for one in rest)
     high = max(one.high or 0 for one in rest)
-    likelihood = "bernoulli" if all(one.is_binary for one in rest) else "poisson" if whole and high > 10 else "gaussian"
-    spec = RelationSpec(source=look.source.source, table=look.source.table, format=look.source.format,
-                        encoding=look.source.encoding, name=look.name, rows=links.entities[look.name, key], cols=cols,
+    bits = all(one.is_bits or not one.distinct for one in rest)  # a column may hold but one of them, or nothing
+    likelihood = "bernoulli" if bits else "poisson" if whole and high > 10 else "gaussian"
+    spec = RelationSpec(**asdict(look.source), name=look.name, rows=links.entities[look.name, key], cols=cols,
                         row=key, likelihood=likelihood, layout="wide")  # fmt: skip
     kinds = {"bernoulli": "only 0 and 1", "poisson": "whole numbers, as counts are", "gaussian": "real numbers"}
     reasons = [f"{key} tells the lines apart, and the other {len(rest)} columns are all numbers: a column per {cols}",
@@ -60,7 +61,7 @@ def matrix_relations(source: Path, *, base: Path) -> tuple[list[Suggested], list
 
     made: list[Suggested] = []
     left_out = []
-    for file in files_of(source):
+    for file in files_of(source)[0]:
         if not file.name.lower().endswith((".mtx", ".mtx.gz")):
             continue
         try:

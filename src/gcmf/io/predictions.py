@@ -9,7 +9,7 @@ import pandas as pd
 
 from gcmf.data.vocabulary import and_more, show_id
 from gcmf.errors import DataError, OptionError, UnknownIdError, did_you_mean
-from gcmf.io.look import entity_of
+from gcmf.io.columns import entity_of
 from gcmf.io.sql import as_number, quote
 
 if TYPE_CHECKING:

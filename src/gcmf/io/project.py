@@ -13,8 +13,9 @@ from gcmf.data.collection import Collection
 from gcmf.data.vocabulary import show_id
 from gcmf.errors import DataError, OptionError
 from gcmf.io.features import read_features
+from gcmf.io.ids import Codes, id_sql, null_id_fault
 from gcmf.io.schema import parse
-from gcmf.io.sources import Codes, Read, id_sql, null_id_fault, read_relation
+from gcmf.io.sources import Read, read_relation
 from gcmf.io.tables import open_table
 from gcmf.options import FitOptions, Priors
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
-    from gcmf.io.schema import EntitySpec, FitSpec, OutputSpec, ProjectSpec
+    from gcmf.io.look import Report
+    from gcmf.io.schema import EntitySpec, FeatureSpec, FitSpec, OutputSpec, ProjectSpec, RelationSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +51,15 @@ class Project:
     output: OutputSpec
 
 
-def read_project(path: str | Path) -> Project:
+def read_project(path: str | Path, *, report: Report | None = None) -> Project:
     """Read a project file and all data that it names.
 
     Parameters
     ----------
     path : path
         A TOML file, or a folder with a `gcmf.toml`. Paths in the file are relative to it.
+    report : callable, optional
+        Told before each section what is read, the how-many-th it is (from 0) and of how many.
 
     Raises
     ------
@@ -67,7 +71,8 @@ def read_project(path: str | Path) -> Project:
     path = find_project(path)
     spec = read_spec(path)
     options = _options(spec.fit, path.name)
-    return Project(path, read_collection(spec, path.parent), MappingProxyType(options), spec.output)
+    collection = read_collection(spec, path.parent, report=report or (lambda *_: None))
+    return Project(path, collection, MappingProxyType(options), spec.output)
 
 
 def find_project(path: str | Path) -> Path:
@@ -93,21 +98,30 @@ def read_spec(path: Path) -> ProjectSpec:
     return spec
 
 
-def read_collection(spec: ProjectSpec, folder: Path) -> Collection:
+def read_collection(spec: ProjectSpec, folder: Path, *, report: Report) -> Collection:
     """Return the data of a project; the faults of all sources come together."""
+    sections = [*spec.relations, *spec.features, *spec.entities]
+    numbers = {id(section): number for number, section in enumerate(sections)}
+
+    def say(section: RelationSpec | FeatureSpec | EntitySpec) -> None:
+        report(section.source, numbers[id(section)], len(sections))
+
     faults: list[str] = []
     reads: list[Read] = []
     relations: list[Relation] = []
     for one in spec.relations:
         with _Gather(faults):
+            say(one)
             reads.append(read_relation(one, folder))
             relations.append(reads[-1].relation)
     for feature in spec.features:
         with _Gather(faults):
+            say(feature)
             relations += read_features(feature, folder)
     entities: dict[str, Vocabulary] = {}
     for entity in spec.entities:
         with _Gather(faults):
+            say(entity)
             entities[entity.name] = _read_ids(entity, folder)
     faults += _kind_faults(relations, entities, _columns(spec))
     if faults:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl", "mtx", "sqlite", "duckdb")
 LAYOUTS = ("long", "wide", "matrix")
 BLANKS = ("missing", "zero")
+DECIMALS = (",", ".")
 
 Section = TypeVar("Section")
 
@@ -34,7 +35,10 @@ class Source:
     where: str | None = None
     """An SQL condition that the rows to be used meet."""
     encoding: str | None = None
-    """Of a text file; UTF-8, and Latin-1 where that fails."""
+    """Of a text file; UTF-8 (UTF-16 where its first bytes say so), and Latin-1 where that fails."""
+    decimal: str | None = None
+    """Which sign of a text file's numbers is the decimal point: "," as in 1.200,5 or "." as in 1,200.5; the other one
+    groups thousands. Without it, numbers are written as 1200.5."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +134,8 @@ _TYPES = {
 }  # fmt: skip
 _WORDS = {str: "a text", list: "a list of texts", int: "an integer", float: "a number", bool: "true or false",
           dict: "a table"}  # fmt: skip
-_CHOICES = {"format": FORMATS, "layout": LAYOUTS, "blanks": BLANKS, "likelihood": tuple(SUPPORTS)}
+_CHOICES = {"format": FORMATS, "layout": LAYOUTS, "blanks": BLANKS, "likelihood": tuple(SUPPORTS),
+            "decimal": DECIMALS}  # fmt: skip
 
 
 def parse(document: Mapping[str, Any], *, file: str) -> tuple[ProjectSpec | None, list[str]]:

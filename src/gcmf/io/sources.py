@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from gcmf.data.relation import Relation
 from gcmf.data.schema import check_likelihood, likelihood_support
 from gcmf.data.vocabulary import Vocabulary, and_more
 from gcmf.errors import DataError
-from gcmf.io.sql import INTEGERS, NUMBERS, as_number, quote
-from gcmf.io.tables import guess_format, open_table
+from gcmf.io.files import find_file, guess_format
+from gcmf.io.ids import Codes, id_sql, null_id_fault, repeated_id_fault
+from gcmf.io.sql import INTEGERS, NUMBERS, as_number, present, quote
+from gcmf.io.tables import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from gcmf.io.schema import RelationSpec
     from gcmf.io.tables import Table
 
+_MOST_FAULTS = 10
+"""Of a wide table, so many are said."""
 _FINITE = ("isinf({x})", "an observed cell must be a finite number; correct it, or leave it empty if it is missing.")
 _RULES = {
     "binary": ("{x} NOT IN (0, 1)", "bernoulli cells must be 0 or 1; correct or drop it, or use another likelihood."),
@@ -75,18 +80,15 @@ def read_relation(spec: RelationSpec, folder: Path) -> Read:
         With every fault of the source, each with file, column, row number and value.
     """
     check_likelihood(spec.likelihood, relation=spec.name)
-    path = folder / spec.source
-    if spec.layout == "matrix" or (path.exists() and (spec.format or guess_format(path)) == "mtx"):
-        return Read(_read_matrix(spec, path), None, spec)
+    path = find_file(spec.source, folder)
+    if spec.layout == "matrix" or (spec.format or guess_format(path)) == "mtx":
+        matrix = _read_matrix(spec, path)
+        refuse_one_value(matrix.block, relation=spec.name, label=spec.source)
+        return Read(matrix, None, spec)
     table = open_table(spec, folder)
     block = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
+    refuse_one_value(block, relation=spec.name, label=table.label)
     return Read(Relation(spec.name, spec.rows, spec.cols, block, spec.likelihood), table, spec)
-
-
-def id_sql(table: Table, column: str) -> str:
-    """Return a column of ids in SQL: whole numbers stay numbers, everything else is text."""
-    cast = "BIGINT" if INTEGERS.match(table.columns[column]) else "VARCHAR"
-    return f"CAST({quote(column)} AS {cast})"
 
 
 def number_sql(table: Table, column: str, *, where: str) -> str:
@@ -98,51 +100,19 @@ def number_sql(table: Table, column: str, *, where: str) -> str:
     return as_number(column) if kind == "VARCHAR" else f"CAST({quote(column)} AS DOUBLE)"
 
 
-def null_id_fault(table: Table, column: str) -> Iterator[str]:
-    """Yield the fault of ids that are null."""
-    found = table.first(f"{quote(column)} IS NULL", column)
-    if found:
-        yield (
-            f"{table.label}, column {column!r}, row {found[0]}: the id is null{and_more(found[2] - 1)}; drop such rows,"
-            f' for example with where = "{column} IS NOT NULL", or give them an id.'
-        )
-
-
 def text_fault(table: Table, column: str) -> Iterator[str]:
     """Yield the fault of values that are no numbers."""
     if table.columns[column] != "VARCHAR":
         return
-    found = table.first(f"{quote(column)} IS NOT NULL AND {as_number(column)} IS NULL", column)
+    found = table.first(f"({present(column)}) IS NOT NULL AND {as_number(column)} IS NULL", column)
     if found:
+        comma = ' if its comma is a decimal sign or groups thousands, say decimal = "," or decimal = ".";' * (
+            re.fullmatch(r"[\s\d.,+-]+", found[1]) is not None and "," in found[1]
+        )
         yield (
             f"{table.label}, column {column!r}, row {found[0]}: {found[1]!r} is not a number{and_more(found[2] - 1)};"
-            " correct it, or leave it empty if it is missing."
+            f"{comma} correct it, or leave it empty if it is missing."
         )
-
-
-class Codes:
-    """Ids of many batches as int32 numbers of one dictionary, in order of first appearance."""
-
-    def __init__(self) -> None:
-        self._parts: list[Any] = []
-
-    def add(self, column: Any) -> None:  # noqa: ANN401 - Arrow's
-        """Take a batch of ids."""
-        self._parts.append(column.dictionary_encode())
-
-    def finish(self) -> tuple[npt.NDArray[np.int32], Vocabulary]:
-        """Return the number of every id, -1 where it is null, and the distinct ids."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-
-        if not self._parts:
-            return np.empty(0, np.int32), Vocabulary(np.empty(0, np.int64))
-        whole = pa.chunked_array(self._parts).unify_dictionaries()
-        self._parts.clear()
-        codes = np.concatenate([part.indices.fill_null(-1).to_numpy(zero_copy_only=False) for part in whole.chunks])
-        ids = whole.chunk(0).dictionary.to_numpy(zero_copy_only=False)
-        del whole
-        pa.default_memory_pool().release_unused()  # Arrow keeps what it frees, and the collection needs the room
-        return codes.astype(np.int32, copy=False), Vocabulary(ids)
 
 
 def _read_long(table: Table, spec: RelationSpec) -> Block:
@@ -152,13 +122,13 @@ def _read_long(table: Table, spec: RelationSpec) -> Block:
     if faults:
         raise DataError(faults)
     x_sql = number_sql(table, value, where=where) if value else "CAST(1 AS DOUBLE)"
-    rows, cols, parts = Codes(), Codes(), [np.empty(0, np.float32)]
+    rows, cols, values = Codes(), Codes(), [np.empty(0, np.float32)]
     for batch in table.batches(f"{id_sql(table, row)} AS r, {id_sql(table, col)} AS c, {x_sql} AS x"):
         rows.add(batch.column(0))
         cols.add(batch.column(1))
-        parts.append(narrow(batch.column(2).to_numpy(zero_copy_only=False)))
-    x = np.concatenate(parts)
-    parts.clear()
+        values.append(narrow(batch.column(2).to_numpy(zero_copy_only=False)))
+    x = np.concatenate(values)
+    values.clear()
     i, row_ids = rows.finish()
     j, col_ids = cols.finish()
     block = Block(row_ids, col_ids, i, j, x)
@@ -198,11 +168,8 @@ def _long_faults(table: Table, spec: RelationSpec, block: Block) -> Iterator[str
     if np.isinf(block.x).any():
         yield from _bad_values(table, spec.value, *_FINITE)
     support = likelihood_support(spec.likelihood)
-    if support in _RULES:
-        seen = block.x[~missing & np.isfinite(block.x)]
-        wrong = (seen != 0) & (seen != 1) if support == "binary" else (seen < 0) | (seen != np.floor(seen))
-        if wrong.any():
-            yield from _bad_values(table, spec.value, *_RULES[support])
+    if support in _RULES and _outside(block.x, support).any():
+        yield from _bad_values(table, spec.value, *_RULES[support])
 
 
 def _bad_values(table: Table, column: str, condition: str, rule: str) -> Iterator[str]:
@@ -222,54 +189,88 @@ def _read_wide(table: Table, spec: RelationSpec) -> Block:
     faults = table.lacking([row, *names], where=where)
     if faults:
         raise DataError(faults)
-    numbers = ", ".join(number_sql(table, name, where=where) for name in names)
-    codes, parts = Codes(), []
-    for batch in table.batches(f"{id_sql(table, row)}, {numbers}"):
-        codes.add(batch.column(0))
-        parts.append(np.column_stack([one.to_numpy(zero_copy_only=False) for one in batch.columns[1:]]))
-    i, ids = codes.finish()
-    faults = [fault for name in names for fault in text_fault(table, name)]
-    faults += null_id_fault(table, row) if len(i) and i.min() < 0 else []
+    i, ids, x = _wide_values(table, row, names, where=where)
+    faults = list(null_id_fault(table, row)) if len(i) and i.min() < 0 else []
     faults += repeated_id_fault(table, row) if len(ids) < len(i) else []
-    x = np.concatenate(parts) if parts else np.empty((0, len(names)))
-    for at, name in enumerate(names):
-        faults += _column_faults(table, name, x[:, at], spec)
+    faults += _wide_faults(table, spec, names, x)
     if not faults and np.isnan(x).all():
         faults = [f"{where}: {table.label} has {'only empty cells' if len(x) else 'no rows'}."]
     if faults:
         raise DataError(faults)
+    x = x[np.argsort(i)]
     if spec.blanks == "zero":
         r, c = np.nonzero(np.nan_to_num(x))
         return Block(ids, Vocabulary(names), r.astype(np.int32), c.astype(np.int32), narrow(x[r, c]), filled=True)
     return dense_block(x, ~np.isnan(x), row_ids=ids, col_ids=Vocabulary(names))
 
 
-def _column_faults(table: Table, column: str, x: npt.NDArray[np.float64], spec: RelationSpec) -> list[str]:
-    """Return the faults of one column of a wide table."""
-    if np.isinf(x).any():
-        return list(_bad_values(table, column, *_FINITE))
+def _wide_values(
+    table: Table, row: str, names: list[str], *, where: str
+) -> tuple[npt.NDArray[np.int32], Vocabulary, npt.NDArray[np.float64]]:
+    """Return the ids of the lines, as numbers and distinct, and their values, NaN where there is none."""
+    codes, values = Codes(), [np.empty((0, len(names)))]
+    casts = [number_sql(table, name, where=where) for name in names]
+    kinds = table.columns
+    plain = all(NUMBERS.match(kinds[name]) for name in names) and (
+        INTEGERS.match(kinds[row]) or kinds[row] == "VARCHAR"
+    )
+    if table.arrow is not None and table.where is None and plain:
+        batches = table.arrow.select([row, *names]).to_batches()
+    else:
+        batches = table.batches(", ".join(f"{sql} AS c{at}" for at, sql in enumerate([id_sql(table, row), *casts])))
+    for batch in batches:
+        codes.add(batch.column(0))
+        filled = np.empty((len(batch), len(names)))
+        for at in range(len(names)):
+            filled[:, at] = batch.column(at + 1).to_numpy(zero_copy_only=False)
+        values.append(filled)
+    return *codes.finish(), np.concatenate(values)
+
+
+def _wide_faults(table: Table, spec: RelationSpec, names: list[str], x: npt.NDArray[np.float64]) -> list[str]:
+    """Return the faults of the values; only of columns that have one is the source asked where."""
+    rules = [(np.isnan(x), text_fault), (np.isinf(x), lambda table, name: _bad_values(table, name, *_FINITE))]
     support = likelihood_support(spec.likelihood)
-    return list(_bad_values(table, column, *_RULES[support])) if support in _RULES else []
+    if support in _RULES:
+        rule = _RULES[support]
+        rules.append((_outside(x, support), lambda table, name: _bad_values(table, name, *rule)))
+    faults: list[str] = []
+    for bad, say in rules:
+        columns = np.flatnonzero(bad.any(axis=0))
+        for number, at in enumerate(columns):
+            faults += say(table, names[at])
+            if len(faults) >= _MOST_FAULTS:
+                more = len(columns) - number - 1
+                return [*faults, f"{table.label}: up to {more:,} more columns have such faults."] if more else faults
+    return faults
 
 
-def repeated_id_fault(table: Table, column: str) -> Iterator[str]:
-    """Yield the fault of an id that has two lines."""
-    name = quote(column)
-    found = table.first(f"{name} IN (SELECT {name} FROM {table.filtered} GROUP BY 1 HAVING count(*) > 1)", column)
-    if found:
-        yield (
-            f"{table.label}, column {column!r}, row {found[0]}: the id {found[1]!r} comes more than once; an entity may"
-            " have one line only."
+def _outside(x: npt.NDArray[np.float64], support: str) -> npt.NDArray[np.bool_]:
+    """Return which values a likelihood cannot have; what is not finite is another fault."""
+    seen = np.where(np.isfinite(x), x, 0)
+    outside: npt.NDArray[np.bool_] = (
+        (seen != 0) & (seen != 1) if support == "binary" else (seen < 0) | (seen != np.floor(seen))
+    )
+    return outside
+
+
+def refuse_one_value(block: Block, *, relation: str, label: str) -> None:
+    """Refuse a relation all of whose cells have the same value: nothing can be learned from it."""
+    if block.n_cells < 2 or (block.filled and 0 < len(block.x) < block.n_cells):
+        return
+    low, high = (block.x.min(), block.x.max()) if len(block.x) else (0, 0)
+    if low == high:
+        msg = (
+            f"relation {relation!r}: every cell that {label} gives is {low:g}, which says nothing; choose another"
+            ' column of values or leave it out. If a pair that is not listed is a 0, say blanks = "zero".'
         )
+        raise DataError(msg)
 
 
 def _read_matrix(spec: RelationSpec, path: Path) -> Relation:
     """Read a Matrix Market file; ids are positions from 0."""
     from scipy.io import mmread  # noqa: PLC0415 - only who has one waits for it
 
-    if not path.exists():
-        msg = f"{spec.source}: there is no such file in {path.parent}."
-        raise DataError(msg)
     try:
         data = mmread(path)
     except (ValueError, OSError) as error:

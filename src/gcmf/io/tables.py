@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-import sqlite3
-from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gcmf.errors import DataError, MissingExtraError, did_you_mean
-from gcmf.io.sql import literal, quote
-from gcmf.io.texts import Text, read_text
+from gcmf.errors import DataError, did_you_mean
+from gcmf.io.duck import check_condition, check_query, connect, duck_errors, open_sqlite
+from gcmf.io.files import find_file, guess_format
+from gcmf.io.sql import MISSING, call, literal, quote
+from gcmf.io.texts import MANY, Text, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
     from pathlib import Path
 
     from gcmf.io.schema import Source
@@ -21,14 +21,12 @@ if TYPE_CHECKING:
 BATCH = 250_000
 """Rows that are held at a time while a source is read."""
 _SQLITE_BATCH = 50_000
-_FORMATS = {
-    ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet", ".arrow": "arrow",
-    ".feather": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl", ".mtx": "mtx", ".duckdb": "duckdb",
-    ".sqlite": "sqlite", ".sqlite3": "sqlite",
-}  # fmt: skip
 _NUMBERED = re.compile(r"^column\d+$")
 """How DuckDB names the columns of a text without names."""
-_MAGIC = {b"SQLite format 3\x00": "sqlite", b"PAR1": "parquet", b"ARROW1": "arrow"}
+_ARROW_TYPES = {
+    "int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
+    "bool": "BOOLEAN", "string": "VARCHAR", "large_string": "VARCHAR", "null": "VARCHAR",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +42,16 @@ class Table:
     columns: dict[str, str]
     """Names and DuckDB types."""
     where: str | None = None
+    """The filter, in parentheses."""
     repeated: tuple[str, ...] = ()
     """Names of columns that a text file has twice."""
+    arrow: Any = None
+    """All of it, if it was read at once."""
 
     @property
     def filtered(self) -> str:
         """What stands after FROM, and the filter."""
-        return f"{self.sql} WHERE ({self.where})" if self.where else self.sql
+        return f"{self.sql} WHERE {self.where}" if self.where else self.sql
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         """Return a small answer."""
@@ -62,9 +63,16 @@ class Table:
         with duck_errors(self.label):
             yield from self.connection.sql(f"SELECT {columns} FROM {self.filtered}").to_arrow_reader(BATCH)
 
+    def whole(self, names: list[str]) -> Any:  # noqa: ANN401 - Arrow's
+        """Return the rows that pass the filter, in order, as an Arrow table of these columns."""
+        if self.arrow is not None and self.where is None:
+            return self.arrow.select(names)
+        with duck_errors(self.label):
+            return self.connection.sql(f"SELECT {', '.join(map(quote, names))} FROM {self.filtered}").to_arrow_table()
+
     def first(self, condition: str, column: str) -> tuple[int, Any, int] | None:
         """Return the number (from 1, filtered rows counted too), the value and the count of rows of a condition."""
-        kept = f"({self.where}) AND ({condition})" if self.where else condition
+        kept = f"{self.where} AND ({condition})" if self.where else condition
         numbered = f"(SELECT row_number() OVER () AS gcmf_row, * FROM {self.sql})"
         found = self.ask(
             f"SELECT gcmf_row, {quote(column)}, count(*) OVER () FROM {numbered} WHERE {kept} ORDER BY gcmf_row LIMIT 1"
@@ -94,125 +102,93 @@ def open_table(source: Source, folder: Path) -> Table:
     DataError
         When it is not there, or cannot be read as what it is said to be.
     """
-    path, label = folder / source.source, source.source
-    if not path.exists():
-        near = did_you_mean(path.name, [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else [])
-        msg = f"{label}: there is no such file in {path.parent}.{near}"
-        raise DataError(msg)
-    kind = source.format or guess_format(path)
+    path, label = find_file(source.source, folder), source.source
+    kind = guess_format(path)
+    kind = source.format or kind
+    where = check_condition(source.where, label=label) if source.where is not None else None
     if kind in ("sqlite", "duckdb"):
-        return _open_database(source, path, kind)
-    if source.table is not None:
-        msg = f"{label}: table is for databases, and this is read as {kind}; leave it out, or use query or where."
-        raise DataError(msg)
-    connection = connect()
+        return _open_database(source, path, kind=kind, where=where)
+    for key, meant, kinds in (("table", "databases", ()), ("decimal", "text files", ("csv", "tsv"))):
+        if getattr(source, key) is not None and kind not in kinds:
+            msg = f"{label}: {key} is for {meant}, and this is read as {kind}; leave it out, or use query or where."
+            raise DataError(msg)
+    query = check_query(source.query, label=label) if source.query is not None else None
+    connection = connect(reads=path, steady=query is not None)
     with duck_errors(label):
-        text = _from_file(connection, path, kind, source)
-        sql = text.sql
-        if source.query is not None:
-            connection.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {sql}")
-            sql, label = f"({source.query.strip().removesuffix(';')}) AS gcmf_source", f"{label} (query)"
-        columns = _describe(connection, sql)
-    return Table(connection, sql, label, columns, source.where, text.repeated)
+        text = _from_file(connection, path.absolute(), source, kind=kind)
+        if query is None:
+            columns = _describe(connection, text.sql) if text.arrow is None else _arrow_columns(text.arrow)
+            return Table(connection, text.sql, label, columns, where, text.repeated, text.arrow)
+        connection.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {text.sql}")
+        sql, label = f"({query}) AS gcmf_source", f"{label} (query)"
+        return Table(connection, sql, label, _describe(connection, sql), where, text.repeated)
 
 
-def guess_format(path: Path) -> str:
-    """Return the format of a file by its first bytes or its ending; text is CSV, whatever its separator."""
-    with path.open("rb") as file:
-        head = file.read(16)
-    for magic, kind in _MAGIC.items():
-        if head.startswith(magic):
-            return kind
-    if head[8:12] == b"DUCK":
-        return "duckdb"
-    suffixes = [one.lower() for one in path.suffixes]
-    return next((_FORMATS[one] for one in reversed(suffixes) if one in _FORMATS), "csv")
-
-
-def connect(path: Path | None = None) -> Any:  # noqa: ANN401 - DuckDB is optional
-    """Return a DuckDB connection: in memory, or to a file that is only read."""
-    try:
-        import duckdb  # noqa: PLC0415 - an extra
-        import pyarrow  # noqa: F401, PLC0415 - an extra
-    except ImportError as error:
-        msg = f"Reading files and databases needs {error.name}, which is not installed: pip install 'gcmf[io]'."
-        raise MissingExtraError(msg) from error
-    connection = duckdb.connect() if path is None else duckdb.connect(str(path), read_only=True)
-    # It would have the CSV reader make the numbers, which then refuses the first that is none, for all TRY_CAST says.
-    connection.execute("SET disabled_optimizers = 'type_pushdown'")
-    return connection
-
-
-@contextmanager
-def duck_errors(label: str) -> Iterator[None]:
-    """Turn an error of a database into a paragraph that names the source."""
-    import duckdb  # noqa: PLC0415 - an extra
-
-    try:
-        yield
-    except (duckdb.Error, sqlite3.Error) as error:
-        said = " ".join(str(error).split("\n\n")[0].split())
-        msg = f"{label} cannot be read: {said[:400]}"
-        raise DataError(msg) from error
-    except RuntimeError as error:
-        if str(error) == "Query interrupted":  # what DuckDB makes of Ctrl-C
-            raise KeyboardInterrupt from error
-        raise
-
-
-def _from_file(connection: Any, path: Path, kind: str, source: Source) -> Text:  # noqa: ANN401
-    if kind == "parquet":
-        return Text(f"read_parquet({literal(path)})")
+def _from_file(connection: Any, path: Path, source: Source, *, kind: str) -> Text:  # noqa: ANN401
     if kind == "jsonl":
-        return Text(f"read_json({literal(path)}, format = 'newline_delimited', sample_size = -1)")
-    if kind == "arrow":
-        from pyarrow import dataset  # noqa: PLC0415 - an extra
+        return Text(call("read_json", path, format="newline_delimited", sample_size=-1, hive_partitioning=False))
+    if kind not in ("parquet", "arrow"):
+        return read_text(connection, path, source, kind=kind)
+    from pyarrow import dataset  # noqa: PLC0415 - an extra
 
-        connection.register("gcmf_arrow", dataset.dataset(path, format="ipc"))
-        return Text("gcmf_arrow")
-    return read_text(connection, path, label=source.source, kind=kind, encoding=source.encoding)
+    found = dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
+    alike = len({name.lower() for name in found.schema.names}) < len(found.schema)  # DuckDB renames some of those
+    if len(found.schema) > MANY and not alike and all(str(one) in _ARROW_TYPES for one in found.schema.types):
+        whole = found.to_table()
+        connection.register("gcmf_arrow", whole)
+        return Text("gcmf_arrow", arrow=whole)
+    if kind == "parquet":
+        return Text(call("read_parquet", path, hive_partitioning=False))
+    connection.register("gcmf_arrow", found)
+    return Text("gcmf_arrow")
+
+
+def _arrow_columns(table: Any) -> dict[str, str]:  # noqa: ANN401 - Arrow's
+    """Return names and types as DuckDB says them: asking it about thousands of columns takes seconds."""
+    return {one.name: _ARROW_TYPES.get(str(one.type), str(one.type).upper()) for one in table.schema}
 
 
 def _describe(connection: Any, sql: str) -> dict[str, str]:  # noqa: ANN401
     return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()}
 
 
-def _open_database(source: Source, path: Path, kind: str) -> Table:
+def _open_database(source: Source, path: Path, *, kind: str, where: str | None) -> Table:
     what = f"table {source.table}" if source.table else "query"
     if source.table is None and source.query is None:
         msg = f"{source.source} is a database: say which table, or give a query."
         raise DataError(msg)
     label = f"{source.source} ({what})"
-    query = source.query.strip().removesuffix(";") if source.query else f"SELECT * FROM {quote(source.table or '')}"
+    query = source.query if source.query is not None else f"SELECT * FROM {quote(source.table or '')}"
     with duck_errors(label):
         if kind == "duckdb":
             connection = connect(path)
-            sql = f"({query}) AS gcmf_source"
-            return Table(connection, sql, label, _describe(connection, sql), source.where)
+            sql = f"({check_query(query, label=label)}) AS gcmf_source"
+            return Table(connection, sql, label, _describe(connection, sql), where)
         connection = connect()
-        _copy_sqlite(connection, path, query)
-        return Table(connection, "gcmf_source", label, _describe(connection, "gcmf_source"), source.where)
+        _copy_sqlite(connection, path, f"({query.strip().removesuffix(';')}\n)")
+        return Table(connection, "gcmf_source", label, _describe(connection, "gcmf_source"), where)
 
 
 def _copy_sqlite(connection: Any, path: Path, query: str) -> None:  # noqa: ANN401
     """Copy what SQLite answers into a table of DuckDB, a batch at a time.
 
     DuckDB's own reader of SQLite is an extension that it downloads when first used; Python's is always there.
-    A column is of the widest type that SQLite has stored in it: text, else double, else integer.
+    A column is of the widest type that SQLite has stored in it: text, else double, else integer. A text that says that
+    there is no value, as NA does, is none beside numbers.
     """
     import pyarrow as pa  # noqa: PLC0415 - an extra
 
-    kinds = {"text": pa.string(), "real": pa.float64(), "integer": pa.int64()}
-    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as lite:
-        names = [one[0] for one in lite.execute(f"SELECT * FROM ({query}) LIMIT 0").description]
-        tests = [f"max(typeof({quote(name)}) = '{kind}')" for name in names for kind in kinds]
-        seen = lite.execute(f"SELECT {', '.join(tests)} FROM ({query})").fetchone()
-        types = []
-        for at in range(len(names)):
-            stored = [kind for kind, hit in zip(kinds.values(), seen[3 * at : 3 * at + 3], strict=True) if hit]
-            types.append(stored[0] if stored else pa.string())
+    kinds = (pa.string(), pa.int64(), pa.float64(), pa.string())
+    absent = literal(MISSING)[1:-1]
+    with open_sqlite(path) as lite:
+        names = [one[0] for one in lite.execute(f"SELECT * FROM {query} LIMIT 0").description]
+        ranks = [f"max(CASE typeof({c}) WHEN 'integer' THEN 1 WHEN 'real' THEN 2 WHEN 'null' THEN 0"
+                 f" WHEN 'text' THEN 3 * (trim({c}) NOT IN ({absent})) ELSE 3 END)"
+                 for c in map(quote, names)]  # fmt: skip
+        seen = lite.execute(f"SELECT {', '.join(ranks)} FROM {query}").fetchone()
+        types = [kinds[rank or 0] for rank in seen]
         schema = pa.schema(list(zip(names, types, strict=True)))
-        rows = lite.execute(f"SELECT * FROM ({query})")
+        rows = lite.execute(f"SELECT * FROM {query}")
         connection.register("gcmf_batch", schema.empty_table())
         connection.execute("CREATE TEMP TABLE gcmf_source AS SELECT * FROM gcmf_batch")
         while batch := rows.fetchmany(_SQLITE_BATCH):
@@ -225,4 +201,7 @@ def _copy_sqlite(connection: Any, path: Path, query: str) -> None:  # noqa: ANN4
 def _as_arrow(column: tuple[Any, ...], kind: Any, pa: Any) -> Any:  # noqa: ANN401 - Arrow's
     if kind == pa.string():
         column = tuple(None if one is None else str(one) for one in column)
+    else:  # the only texts among numbers are those that say that there is none
+        number = float if kind == pa.float64() else int
+        column = tuple(None if one is None or isinstance(one, str) else number(one) for one in column)
     return pa.array(column, type=kind)

@@ -1,0 +1,65 @@
+"""A project file, written: sections, and the reason of each guess in a comment."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from gcmf.errors import DataError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gcmf.io.discover import Found
+
+
+def write_project(found: Found, path: Path, *, replace: bool) -> None:
+    """Write a project file, with the reason of each guess in a comment."""
+    check_target(path, replace=replace)
+    try:
+        path.write_text(to_toml(found), encoding="utf-8")
+    except OSError as error:
+        msg = f"Cannot write {path}: {error.strerror}."
+        raise DataError(msg) from error
+
+
+def check_target(path: Path, *, replace: bool) -> None:
+    """Refuse a project file that is there already."""
+    if path.exists() and not replace:
+        msg = f"{path} is there already; use --force to replace it, or --out to write elsewhere."
+        raise DataError(msg)
+
+
+def to_toml(found: Found) -> str:
+    """Return a project as TOML."""
+    lines = ["# Written by `gcmf init`: every guess is explained, and meant to be corrected where it is wrong.",
+             "# Paths are relative to this file.", ""]  # fmt: skip
+    if found.notes:
+        lines += ["# To be checked:", *(f"# - {_one_line(note)}" for note in found.notes), ""]
+    for kind, specs in (("relations", found.relations), ("features", found.features), ("entities", found.entities)):
+        for spec in specs:
+            lines += [f"# {_one_line(reason)}" for reason in found.reasons.get(f"{kind}.{spec.name}", [])]
+            lines += [f"[{kind}.{_key(spec.name)}]", *_values(spec), ""]
+    lines += ["[fit]", "n_factors = 20  # to start from; superfluous ones are switched off", "random_state = 0", "",
+              "[output]", 'model = "model.gcmf"', ""]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _key(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain else json.dumps(name, ensure_ascii=False)
+
+
+def _values(spec: Any) -> list[str]:  # noqa: ANN401 - any section
+    shown = []
+    for one in fields(spec):
+        value = getattr(spec, one.name)
+        if one.name != "name" and value is not None and value != () and not (one.name == "layout" and value == "long"):
+            listed = list(value) if isinstance(value, tuple) else value
+            shown.append(f"{one.name} = {json.dumps(listed, ensure_ascii=False)}")
+    return shown
