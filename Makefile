@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint bench bench-model reproduce clean
+.PHONY: setup demo test lint fuzz bench bench-model reproduce clean
 
 setup: .venv/ready
 
@@ -22,6 +22,12 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Random fits, ordinary and hostile, in both precisions; one case again: .venv/bin/python -m fuzz --seed 123.
+N ?= 1000
+
+fuzz: setup
+	$(BIN)/python -m fuzz --n $(N)
 
 # Beside the peers, in a virtual environment of their own; CASES=a,d or FLAGS=--quick for parts.
 BENCH := .venv-bench/bin
