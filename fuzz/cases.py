@@ -74,9 +74,9 @@ def ordinary_schema(rng: Rng, likelihoods: Sequence[Any] = LIKELIHOODS, noise: f
     chosen = rng.permutation(len(pairs))[: rng.integers(1, 5)]
     u = factors(sizes, rng)
     drawn = Drawn(options=schema_options(rng))
-    for m in chosen:
+    for m in chosen.tolist():
         ends = pairs[m] if rng.random() < 0.5 else pairs[m][::-1]
-        likelihood, layout = likelihoods[rng.integers(len(likelihoods))], str(rng.choice(LAYOUTS))
+        likelihood, layout = likelihoods[int(rng.integers(len(likelihoods)))], str(rng.choice(LAYOUTS))
         theta = predictor(u[ends[0]], u[ends[1]], rng)
         x = cells(theta, likelihood, rng.choice(NOISES) if noise is None else noise, rng)
         if layout == "filled":

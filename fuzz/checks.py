@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fuzz.cases import draw
-from gcmf import GCMF, Status
+from gcmf import CCA, GCMF, GFA, PCA, Status
 from gcmf.errors import ConvergenceWarning, GcmfError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from gcmf import Collection
 
 #: By what fraction of its size the bound may fall from one sweep to the next.
 MARGINS = {"float64": 1e-9, "float32": 1e-6}
@@ -69,7 +70,7 @@ def worst_fall(trace: np.ndarray, n_cells: int) -> float:
     return float(np.nanmax(-steps, initial=0.0))
 
 
-def answers(model: Model, data: tuple[Any, ...]) -> Iterator[tuple[str, np.ndarray]]:
+def answers(model: GCMF | CCA | GFA | PCA, data: tuple[Any, ...]) -> Iterator[tuple[str, np.ndarray]]:
     """Every number that the model gives away, by name."""
     yield "trace", model.elbo_trace_ if len(model.elbo_trace_) else np.array([np.nan])
     if isinstance(model, GCMF):
