@@ -36,7 +36,7 @@ def test_the_full_size_is_the_papers():
     assert full.n_map_fits == 243
     pairs = [pair for row in full.grid for pair in row]
     assert len(set(pairs)) == 11 * 11
-    assert (pairs[0], pairs[-1]) == ((1e-5, 1e-5), (1e5, 1e5))
+    assert (pairs[0], pairs[-1]) == (pytest.approx((1e-5, 1e-5), rel=1e-12), pytest.approx((1e5, 1e5), rel=1e-12))
 
 
 def test_two_processes_find_the_same(small):
