@@ -9,6 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from fuzz.cases import draw
 from fuzz.checks import MARGINS, Outcome, run
 from gcmf.engines.select import available_threads
@@ -54,25 +56,31 @@ def _tell(outcome: Outcome) -> Outcome:
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """A table of counts by kind and precision, then every seed with a fault."""
-    heads = ("kind", "dtype", "fits", "converged", "max_iter", "refused", "stopped", "falls", "worst fall",
-             "non-finite", "raised", "warned")  # fmt: skip
-    rows = [heads]
-    groups = sorted({(o.kind, o.dtype) for o in outcomes}, reverse=True)
-    for kind, dtype in groups:
-        group = [o for o in outcomes if (o.kind, o.dtype) == (kind, dtype)]
-        status = Counter(o.status for o in group)
-        faults = Counter(word for o in group for word in {fault.split()[0].strip(":") for fault in o.faults})
-        rows.append((
-            kind, dtype, str(len(group)), str(status["CONVERGED"] + status["ALL_PRUNED"]), str(status["MAX_ITER"]),
-            str(status["REFUSED"]), str(status["ELBO_DECREASED"] + status["NONFINITE"]), str(faults["fell"]),
-            f"{max(o.fall for o in group):.1e}", str(faults["non-finite"]), str(faults["raised"]), str(faults["warned"]),
-        ))  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
-    failed = sorted((o for o in outcomes if o.faults), key=lambda o: (groups.index((o.kind, o.dtype)), o.word, o.seed))
-    lines += ["", f"{len(failed)} cases with faults"]
-    lines += [f"  {o.kind} {o.dtype} --seed {o.seed} ({o.word}): {'; '.join(o.faults)[:300]}" for o in failed]
-    return "\n".join(lines)
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault((outcome.kind, outcome.dtype), []).append(outcome)
+    rows = [{"kind": kind, "dtype": dtype, **_counts(group)} for (kind, dtype), group in groups.items()]
+    table = pd.DataFrame(rows).to_string(index=False)
+    failed = [o for group in groups.values() for o in sorted(group, key=lambda o: (o.word, o.seed)) if o.faults]
+    lines = [f"  {o.kind} {o.dtype} --seed {o.seed} ({o.word}): {'; '.join(o.faults)[:300]}" for o in failed]
+    return "\n".join([table, "", f"{len(failed)} cases with faults", *lines])
+
+
+def _counts(group: Sequence[Outcome]) -> dict[str, object]:
+    status = Counter(o.status for o in group)
+    faults = Counter(word for o in group for word in {fault.split()[0].strip(":") for fault in o.faults})
+    return {
+        "fits": len(group),
+        "converged": status["CONVERGED"] + status["ALL_PRUNED"],
+        "max_iter": status["MAX_ITER"],
+        "refused": status["REFUSED"],
+        "stopped": status["ELBO_DECREASED"] + status["NONFINITE"],
+        "falls": faults["fell"],
+        "worst fall": f"{max(o.fall for o in group):.1e}",
+        "non-finite": faults["non-finite"],
+        "raised": faults["raised"],
+        "warned": faults["warned"],
+    }
 
 
 if __name__ == "__main__":

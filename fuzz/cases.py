@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_ITER = 200
 PRIORS = (
     Priors(alpha_shape=1e-6, alpha_rate=1e-6, tau_shape=1e-6, tau_rate=1e-6),
-    Priors(alpha_shape=0.001, alpha_rate=0.001),
+    Priors(alpha_shape=0.001),
     Priors(alpha_shape=1.0, alpha_rate=1.0, tau_shape=1.0, tau_rate=1.0),
     Priors(alpha_shape=5.0, alpha_rate=2.0, tau_shape=0.2, tau_rate=3.0),
 )
@@ -103,7 +103,7 @@ def schema_options(rng: Rng) -> dict[str, Any]:
     options["tol"] = float(rng.choice([1e-6, 1e-6, 1e-9, 0.0]))
     chance = rng.random()
     if chance < 0.15:
-        options |= {"inference": "map", "priors": PRIORS[rng.integers(1, len(PRIORS))]}
+        options |= {"inference": "map", "priors": PRIORS[rng.integers(2, len(PRIORS))]}
     elif chance < 0.3:
         options["priors"] = PRIORS[rng.integers(len(PRIORS))]
     return options

@@ -8,6 +8,7 @@ import numpy as np
 
 from fuzz.cases import Drawn, ordinary, ordinary_schema, ordinary_views, schema_options
 from fuzz.matrices import Matrix, cells
+from gcmf import Priors
 from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
 
 if TYPE_CHECKING:
@@ -167,6 +168,14 @@ def _twins(rng: Rng) -> Drawn:
     return _change(_numbers(rng), rng, lambda x: np.where(np.isnan(x), np.nan, np.nan_to_num(x[:1], nan=0.5)))
 
 
+def _improper(rng: Rng) -> Drawn:
+    """A point estimate under priors that leave its density without a maximum, or nearly so."""
+    drawn = ordinary_schema(rng)
+    shape, rate = rng.choice([1e-3, 1.0]), rng.choice([1e-10, 1e-3])
+    drawn.options |= {"inference": "map", "priors": Priors(alpha_shape=shape, alpha_rate=rate)}
+    return drawn
+
+
 HOSTILE: dict[str, Callable[[Rng], Drawn]] = {
     "constant": _constant,
     "constant columns": _constant_columns,
@@ -186,4 +195,5 @@ HOSTILE: dict[str, Callable[[Rng], Drawn]] = {
     "empty entities": _empty_entities,
     "few cells": _few_cells,
     "twins": _twins,
+    "improper priors": _improper,
 }
