@@ -35,10 +35,10 @@ class Drawn:
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def n_cells(self) -> int:
-        """Observed cells; a filled relation has no others."""
-        listed = [m.x if m.layout != "filled" else np.zeros(m.x.shape) for m in self.matrices]
-        return int(sum(np.count_nonzero(~np.isnan(x)) for x in [*listed, *self.views]))
+    def n_cells(self) -> float:
+        """What the bound is a sum of: observed cells, each as often as it counts."""
+        parts = [np.count_nonzero(~np.isnan(x)) for x in self.views]
+        return float(sum(parts) + sum(m.n_cells for m in self.matrices))
 
     def estimator(self, dtype: str, seed: int) -> Any:  # noqa: ANN401 - four kinds without a common type
         """PCA of one view, CCA of two, GFA of more; GCMF of matrices."""

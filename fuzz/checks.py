@@ -64,7 +64,7 @@ def run(kind: str, seed: int, dtype: str) -> Outcome:
     return Outcome(kind, seed, dtype, word, status, fall, tuple(faults), trace)
 
 
-def worst_fall(trace: np.ndarray, n_cells: int) -> float:
+def worst_fall(trace: np.ndarray, n_cells: float) -> float:
     """The largest fall from one sweep to the next over max(|bound|, cells); zero where it never falls."""
     trace = np.asarray(trace, float)
     with np.errstate(invalid="ignore"):

@@ -40,6 +40,12 @@ class Matrix:
     layout: str
     """"dense", "triplets", "sparse" (blanks missing) or "filled" (sparse, blanks zero: nothing is missing)."""
 
+    @property
+    def n_cells(self) -> float:
+        """Observed cells, a zero that stands for more of them as often; blanks of a filled relation are observed."""
+        x = np.nan_to_num(self.x) if self.layout == "filled" else self.x
+        return np.count_nonzero(~np.isnan(x)) + max(self.likelihood.zero_weight - 1.0, 0.0) * np.count_nonzero(x == 0)
+
     def relation(self) -> Relation:
         """The relation in its layout."""
         form: Any = self.x
