@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from gcmf import Collection
 
 #: By what fraction of its size the bound may fall from one sweep to the next. In float32 that is what two passes over
-#: the cells lose: `python -m fuzz.rounding --n 600` gave a median of 1e-8, and 1.4e-6 at most in 596 of 600 fits. The
-#: other four are no margin to take: two lost digits because a filled relation was far from zero, two had no noise left.
+#: the cells lose: `python -m fuzz.rounding --n 600` gave a median of 1e-8, and 1.3e-6 at most in 598 of 600 fits. The
+#: other two are no margin to take: they lost 4e-5 and 1e-4 to a filled relation far from zero, listed cells did not.
 MARGINS = {"float64": 1e-9, "float32": 3e-6}
 
 
