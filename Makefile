@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test lint bench bench-model reproduce clean
+.PHONY: setup demo test test-plain lint fuzz bench bench-model reproduce clean
 
 setup: .venv/ready
 
@@ -18,10 +18,24 @@ demo: setup
 test: setup
 	$(BIN)/python -m pytest
 
+# What computes, once more as on an old processor: without the newest instruction sets.
+PLAIN := tests/datasets tests/engines tests/estimators tests/likelihoods tests/model \
+	tests/conformance/test_engines_agree.py tests/experiments/test_cycles.py tests/experiments/test_summary.py \
+	tests/experiments/test_vb_vs_map.py
+
+test-plain: setup
+	$(BIN)/python tests/plain.py $(PLAIN)
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# Random fits, ordinary and hostile, in both precisions; one case again: .venv/bin/python -m fuzz --seed 123.
+N ?= 1000
+
+fuzz: setup
+	$(BIN)/python -m fuzz --n $(N)
 
 # Beside the peers, in a virtual environment of their own; CASES=a,d or FLAGS=--quick for parts.
 BENCH := .venv-bench/bin

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from benchmarks import cases, machine, measure, plan, problem, report, rows, run, scaling, targets
 from benchmarks.peers import base, make
 

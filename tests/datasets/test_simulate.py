@@ -61,7 +61,7 @@ def test_cells_are_drawn_around_theta(likelihood):
 def test_theta_is_the_product_of_the_factors():
     truth = simulate_cycle(3, random_state=1)
     u = truth.factors
-    assert np.array_equal(truth.theta["X3"], u["A3"] @ u["A1"].T)
+    np.testing.assert_allclose(truth.theta["X3"], np.einsum("ik,jk->ij", u["A3"], u["A1"]), rtol=0, atol=1e-12)
     for name, on in truth.pattern.items():
         assert np.array_equal((u[name] != 0).all(axis=0), on)
         assert abs(u[name][:, np.array(on)].std() - 1) < 0.1

@@ -1,0 +1,81 @@
+"""The first cases of `make fuzz`: no fit has a fault, and a fault is seen when there is one."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from fuzz.__main__ import main
+from fuzz.cases import draw
+from fuzz.checks import MARGINS, run, worst_fall
+from fuzz.hostile import HOSTILE
+from gcmf import GCMF, fit
+from gcmf.errors import DataError
+
+#: Of each kind and precision; more than there are kinds of hostility.
+N_SEEDS = 36
+
+
+@pytest.mark.parametrize("dtype", MARGINS)
+@pytest.mark.parametrize("seed", range(N_SEEDS))
+@pytest.mark.parametrize("kind", ["ordinary", "hostile"])
+def test_no_fit_has_a_fault(kind, seed, dtype):
+    outcome = run(kind, seed, dtype)
+    assert not outcome.faults, f"{outcome.trace}\npython -m fuzz --kind {kind} --seed {seed} --dtype {dtype}"
+
+
+def test_every_kind_of_hostility_is_among_them():
+    assert {draw("hostile", seed)[0] for seed in range(N_SEEDS)} == set(HOSTILE)
+
+
+def test_a_seed_is_always_the_same_case():
+    a, b = draw("ordinary", 3)[1], draw("ordinary", 3)[1]
+    assert str(a) == str(b) != str(draw("ordinary", 4)[1])
+    for one, other in zip([*a.views, *(m.x for m in a.matrices)], [*b.views, *(m.x for m in b.matrices)], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_falls_are_measured_against_the_size_of_the_bound():
+    assert worst_fall(np.array([-900.0, -100.0, -100.5, -90.0]), 10) == pytest.approx(0.005)
+    assert worst_fall(np.array([-3.0, -1.0, -1.5]), 100) == pytest.approx(0.005)
+    assert worst_fall(np.array([-3.0, -2.0]), 10) == 0.0
+    assert worst_fall(np.array([-3.0]), 10) == 0.0
+
+
+@pytest.fixture(scope="module")
+def schema():
+    """An ordinary seed that fits a GCMF."""
+    return next(seed for seed in range(50) if not draw("ordinary", seed)[1].views)
+
+
+def test_faults_are_seen(schema):
+    one_line = list(HOSTILE).index("one line")
+    with mock.patch.object(GCMF, "fit", side_effect=ZeroDivisionError("here")):
+        assert run("ordinary", schema, "float64").faults == ("raised ZeroDivisionError: here",)
+    with mock.patch.object(GCMF, "fit", side_effect=DataError("no")):
+        assert run("ordinary", schema, "float64").faults == ("refused: no",)
+        assert run("hostile", one_line, "float64").faults == (), "what is hostile may be refused"
+    with mock.patch("gcmf.estimators.gcmf.fit", falling):
+        assert [fault.split(" ")[0] for fault in run("ordinary", schema, "float64").faults] == ["fell"]
+    with mock.patch.object(GCMF, "predict", return_value=(np.full(3, np.nan), np.ones(3))):
+        assert run("ordinary", schema, "float64").faults[0].startswith("non-finite predictions of")
+
+
+def falling(*args):
+    """A fit whose bound falls in its last step."""
+    done = fit.fit(*args)
+    return type(done)(done.spec, done.posterior, (*done.trace, done.trace[-1] - 1e6), done.status)
+
+
+def test_the_command_says_what_failed(capsys, schema):
+    only = ["--seed", str(schema), "--kind", "ordinary", "--dtype", "float64"]
+    with mock.patch.object(GCMF, "fit", side_effect=ZeroDivisionError("here")):
+        assert main(only) == 1
+    printed = capsys.readouterr().out
+    assert "1 cases with faults" in printed
+    assert f"--seed {schema} (ordinary): raised ZeroDivisionError: here" in printed
+    assert "Traceback" in printed
+    assert main(only) == 0
+    assert "0 cases with faults" in capsys.readouterr().out
