@@ -13,7 +13,7 @@ import pandas as pd
 
 from fuzz.cases import draw
 from fuzz.checks import MARGINS, Outcome, run
-from gcmf.engines.select import available_threads
+from gcmf.engines.threads import available_threads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -135,7 +135,7 @@ COMMANDS = {
     "export into a file": ("export {}/m.gcmf {}/notes.txt", "Cannot make the folder"),
     "predict no cells": ("predict {}/m.gcmf {}/cell.csv", "there is no such file in"),
     "predict an empty file": ("predict {}/m.gcmf {}/empty", "is empty"),
-    "predict a folder": ("predict {}/m.gcmf {}/folder", "folder: Is a directory"),
+    "predict a folder": ("predict {}/m.gcmf {}/folder", "folder is a folder; name a file in it"),
     "predict no relation": ("predict {}/m.gcmf --all --relation sen", "Did you mean 'seen'?"),
     "predict into no folder": ("predict {}/m.gcmf --all -o {}/no/p.csv", "there is no folder"),
     "predict into a folder": ("predict {}/m.gcmf --all -o {}/folder", "it is a folder"),

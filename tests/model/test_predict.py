@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.helpers import random_pattern, random_posterior
 
 from gcmf.data.collection import Collection
 from gcmf.data.parts import pick
@@ -14,6 +13,7 @@ from gcmf.model import explained, predict
 from gcmf.model.fitted import summarize
 from gcmf.model.spec import build
 from gcmf.options import FitOptions
+from helpers import random_pattern, random_posterior
 
 
 def collection(likelihood, shape=(9, 7)):
