@@ -62,3 +62,4 @@ reproduce: setup
 
 clean:
 	rm -rf .venv .venv-bench demo results
+	find src tests benchmarks fuzz -name __pycache__ -prune -exec rm -rf {} +

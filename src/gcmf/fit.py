@@ -45,7 +45,7 @@ GROW_GAIN = 1.0
 MAX_TRIALS = 10
 #: A fall of the bound by more than this fraction is no rounding error: in float64, and in float32, where it is twice
 #: what one pass over the cells loses (`python -m fuzz.rounding`). A damped Newton step promises nothing, and gets more.
-FALL = {"float64": 1e-9, "float32": 3e-6}
+FALL = {np.dtype("float64"): 1e-9, np.dtype("float32"): 3e-6}
 NEWTON_FALL = 1e-5
 #: A relation whose bound takes steps this many times too short creeps: a small change of the bound is then no sign that
 #: the fit has arrived.
@@ -194,7 +194,7 @@ class Driver:
 
     def _rounding(self) -> float:
         """By which fraction the bound may fall from one sweep to the next."""
-        return NEWTON_FALL if self._damping else FALL[str(self._posterior.state.mean[0].dtype)]
+        return NEWTON_FALL if self._damping else FALL[self._posterior.state.mean[0].dtype]
 
     def _size(self, bound: float) -> float:
         """What changes of the bound are compared with: its size, or the number of cells where it is near zero."""

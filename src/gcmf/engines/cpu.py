@@ -40,8 +40,7 @@ class CpuEngine:
     def __init__(self, problem: Problem, *, dtype: str, n_threads: int) -> None:
         self._problem = problem
         blocks = [block for blocks in problem.blocks for block in blocks]
-        self._gaussian = np.zeros(problem.n_relations, bool)
-        self._gaussian[[block.relation for block in blocks if block.likelihood.code == GAUSSIAN]] = True
+        self._gaussian = sorted({block.relation for block in blocks if block.likelihood.code == GAUSSIAN})
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
         self._n_helpers = n_threads - 1
@@ -65,7 +64,7 @@ class CpuEngine:
 
     def sweep(self, e: int, hyper: Hyper) -> Swept:
         """Update every row of entity set e."""
-        if self._dtype == np.float32 and (hyper.weight[self._gaussian] > PRECISE).any():
+        if self._dtype.itemsize == 4 and hyper.weight[self._gaussian].max(initial=0.0) > PRECISE:
             self._work_in("float64")
             self.place(self._state)
         on, edges = np.flatnonzero(hyper.on[e]), self._edges[e]

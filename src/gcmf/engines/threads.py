@@ -52,6 +52,8 @@ class _SingleThreadedBlas:
 
 def _set(pools: ThreadpoolController, numbers: list[int]) -> None:
     """Set the numbers of threads from a thread of its own: who sets them owns them, as long as it lives."""
+    if [pool.num_threads for pool in pools.lib_controllers] == numbers:
+        return
 
     def work() -> None:
         for pool, number in zip(pools.lib_controllers, numbers, strict=True):
