@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gcmf import GCMF, Collection, Relation
 from gcmf.engines import cell_kernels
 from gcmf.engines.chunk_kernels import Rule, new_chunk
 from gcmf.engines.row_kernels import jaakkola_pairs
+from gcmf.errors import OptionError
 from gcmf.likelihoods import Bernoulli, Poisson
 
 KINDS = (Bernoulli("cell"),
@@ -60,3 +62,16 @@ def test_lower_bound(likelihood):
     x, m, v = cases(likelihood)
     got = [cell_kernels.lower_bound(likelihood.code, *cell, weight) for cell in zip(x, m, v, strict=True)]
     np.testing.assert_allclose(got, likelihood.lower_bound(x, m, v, weight), rtol=1e-12, atol=1e-12)
+
+
+def test_no_branch_takes_a_code_that_it_does_not_know():
+    for code in (-1, 7, 100):
+        assert np.isnan(cell_kernels.quadratic(code, 1.0, 0.3, 0.1, 1.0)).any()
+        assert np.isnan(cell_kernels.lower_bound(code, 1.0, 0.3, 0.1, 1.0))
+
+
+def test_a_likelihood_that_only_numpy_knows_is_refused_by_the_compiled_engine(monkeypatch):
+    monkeypatch.setattr(Bernoulli, "code", 7)
+    data = Collection([Relation("x", "a", "b", np.eye(4), "bernoulli")])
+    with pytest.raises(OptionError, match=r"knows no likelihood of code 7 \(Bernoulli.*device='reference'"):
+        GCMF(1, progress=False).fit(data)

@@ -13,6 +13,7 @@ import numpy as np
 
 from gcmf.engines.compiled import compiled
 
+KNOWN = range(7)
 GAUSSIAN = 0
 JAAKKOLA = 2
 QUADRATURE = 6
@@ -69,6 +70,14 @@ def _expected_slopes(x, m, v):
 
 
 @compiled(inline="always")
+def _kappa(code, hx, weight):
+    """Curvature of a Poisson cell: of its relation, or its own; NaN for a code that no branch knows."""
+    if code == 3:
+        return weight
+    return 0.25 + hx if code == 4 else math.nan
+
+
+@compiled(inline="always")
 def quadratic(code, x, m, v, weight):
     """(w, wz) of one cell."""
     if code == 1:
@@ -80,7 +89,7 @@ def quadratic(code, x, m, v, weight):
     hx = _CURVATURE_PER_COUNT * x
     if code == 5:
         return _twice_jaakkola(math.sqrt(m * m + v)) + hx, x * g + hx * m - 0.5
-    kappa = weight if code == 3 else 0.25 + hx
+    kappa = _kappa(code, hx, weight)
     return kappa, kappa * m - _sigmoid(m) + x * g
 
 
@@ -101,5 +110,4 @@ def lower_bound(code, x, m, v, weight):
     hx = _CURVATURE_PER_COUNT * x
     if code == 5:
         return x * log_rate - 0.5 * m - _log_two_cosh(math.sqrt(m * m + v)) - 0.5 * hx * v
-    kappa = weight if code == 3 else 0.25 + hx
-    return x * log_rate - s - 0.5 * kappa * v
+    return x * log_rate - s - 0.5 * _kappa(code, hx, weight) * v

@@ -28,6 +28,8 @@ RANGE_COST = 20_000
 #: rounding of θ to float32 moves the bound of such a cell by √(w θ²) 1e-7 or more; and in a system that is as precise
 #: superfluous factors can no longer be told apart, so that steps overflow.
 PRECISE = 100.0
+#: Threads of one fit: no machine that this engine is for has more cores.
+MAX_THREADS = 256
 _ALL_ROWS = np.empty(0, bool)
 
 
@@ -43,7 +45,7 @@ class CpuEngine:
         self._gaussian = sorted({block.relation for block in blocks if block.likelihood.code == GAUSSIAN})
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
-        self._n_helpers = n_threads - 1
+        self._n_helpers = min(n_threads, MAX_THREADS) - 1
         self._pool = ThreadPoolExecutor(self._n_helpers) if self._n_helpers else None
         self._work_in("float64" if any(map(_large, blocks)) else dtype)
 

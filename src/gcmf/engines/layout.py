@@ -13,9 +13,10 @@ import numpy as np
 from scipy import sparse
 
 from gcmf.engines.base import QUADRATURE
-from gcmf.engines.cell_kernels import GAUSSIAN
+from gcmf.engines.cell_kernels import GAUSSIAN, KNOWN
 from gcmf.engines.chunk_kernels import FILLED, LISTED, WHOLE, WHOLE_ZEROS, Cells, Rule, Table
 from gcmf.engines.solve_kernels import next_range
+from gcmf.errors import OptionError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -203,6 +204,10 @@ def find_matrix(block: Block, dtype: np.dtype[Any]) -> Matrix | None:
 def _as_listed(block: Block, dtype: np.dtype[Any]) -> tuple[Cells, Rule]:
     """Return the cells as the collection holds them; values are copied only to change their precision."""
     side, lik = block.cells, block.likelihood
+    if lik.code not in KNOWN:
+        msg = (f"The compiled engine knows no likelihood of code {lik.code} ({lik!r}): give it branches in "
+               "engines/cell_kernels.py, or fit with device='reference'.")  # fmt: skip
+        raise OptionError(msg)
     rule = Rule(lik.code, 1.0, float(lik.zero_weight), block.center, 1.0 / block.scale, -block.center / block.scale)
     value, wide, code = np.empty(0, dtype), _NO_WIDE, _NO_CODES
     if side.value.dtype == np.uint8:
