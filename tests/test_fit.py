@@ -151,7 +151,7 @@ def test_a_fall_is_told_from_rounding(monkeypatch, fall, status):
         return true(self) if len(self._trace) < 12 else self._trace[-1] - fall * self._size(self._trace[-1])
 
     monkeypatch.setattr(driver.Driver, "_bound", bound)
-    monkeypatch.setattr(driver.Driver, "_restructure", lambda self, bound: False)
+    monkeypatch.setattr(driver.Driver, "_restructure", lambda self: False)
     monkeypatch.setattr(driver.Driver, "_grow", lambda self: False)
     found = run()
     assert found.status is status
@@ -294,3 +294,17 @@ def test_a_turn_is_judged_by_bounds_that_touch_again_on_both_sides(monkeypatch):
     monkeypatch.setattr(driver.gauge, "turns", lambda *args, **options: [worse])
     monkeypatch.setattr(driver, "update_alpha", lambda spec, posterior: posterior)
     assert not run._rotate(bold=False)
+
+
+def test_what_growth_found_is_not_lost_to_a_later_overflow(monkeypatch):
+    """The last good state is that of the trace's last entry, also where growth made that entry."""
+    spec, problem = driver.build(low_rank(), FitOptions())
+    options = FitOptions(n_factors=6, max_iter=60, dtype="float64", device="reference")
+    run = driver.Driver(spec, ReferenceEngine(problem), options, callbacks=(), restart=0, interrupts=Interrupts())
+    run.run(np.random.default_rng(0))
+    higher = run._trace[-1] + 100.0
+    monkeypatch.setattr(driver.Driver, "_bound", lambda self: higher)
+    assert run._grow()
+    assert run._trace[-1] == higher
+    np.testing.assert_array_equal(run._last_good().state.mean[0], run._posterior.state.mean[0])
+    np.testing.assert_array_equal(run._last_good().on, run._posterior.on)

@@ -184,7 +184,7 @@ class Driver:
             moved = self._explore(since)
             since += 1
             flat = since > 1 and self._is_flat(change, size)
-            if flat and not moved and not self._restructure(now) and not self._grow():
+            if flat and not moved and not self._restructure() and not self._grow():
                 return Status.CONVERGED if self._posterior.on.shape[1] else Status.ALL_PRUNED
         return Status.MAX_ITER
 
@@ -266,11 +266,11 @@ class Driver:
         """Whether a rotation or a change of structure was made."""
         moved = self._free and since in ROTATE_AT and self._rotate(bold=since > 0)
         if since % TEST_EVERY == 0 and since:
-            moved |= self._restructure(self._trace[-1])
+            moved |= self._restructure()
         return moved
 
-    def _restructure(self, bound: float) -> bool:
-        """Switch off and cut what costs more than it gains; the bound, now `bound`, must rise."""
+    def _restructure(self) -> bool:
+        """Switch off and cut what costs more than it gains; the bound must rise."""
         if not self._switching:
             return False
         gain, energy = self._engine.weigh(self._hyper())
@@ -279,14 +279,14 @@ class Driver:
         if not found:
             return False
         before = self._posterior
-        self._adopt(moves.restructure(before, found))
-        if all(likelihood.quadratic_is_bound for likelihood in self._spec.likelihoods):
-            return True
         # Without a quadratic bound the predicted change is only an estimate.
-        rises = self._measured_bound() > bound
-        if not rises:
-            self._adopt(before)
-        return rises
+        sure = all(likelihood.quadratic_is_bound for likelihood in self._spec.likelihoods)
+        bound = -np.inf if sure else self._measured_bound()
+        self._adopt(moves.restructure(before, found))
+        if sure or self._measured_bound() > bound:
+            return True
+        self._adopt(before)
+        return False
 
     def _grow(self) -> bool:
         """Offer every relation one more private factor; kept only if the bound is higher in the end.
@@ -310,13 +310,14 @@ class Driver:
                 self._sweep(warm=False, held=held)
                 if self._interrupts.wanted:
                     return False
-            self._restructure(self._bound())
+            self._restructure()
             self._sweep(warm=False)
             bound = self._bound()
             better = bound - self._trace[-1] > max(GROW_GAIN, 10.0 * self._options.tol * self._size(bound))
         finally:
             if better:
                 self._trace[-1] = bound
+                self._keep_safe()
             else:
                 self._measured = measured
                 self._adopt(before)
