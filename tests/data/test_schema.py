@@ -23,23 +23,6 @@ def test_entity_index():
     assert str(caught.value) == "No entity set is named 'movies'; there are: user, movie. Did you mean 'movie'?"
 
 
-def test_components():
-    assert schema(("a", "b"), ("c", "d"), ("b", "e")).components() == ((0, 1, 4), (2, 3))
-
-
-@pytest.mark.parametrize(
-    ("pairs", "colors"),
-    [
-        ([("a", "b"), ("b", "c")], (0, 1, 0)),
-        ([("a", "b"), ("b", "c"), ("c", "a")], (None, None, None)),
-        ([("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")], (0, 1, 0, 1)),
-        ([("a", "b"), ("b", "c"), ("c", "a"), ("x", "y")], (None, None, None, 0, 1)),
-    ],
-)
-def test_coloring(pairs, colors):
-    assert schema(*pairs).coloring() == colors
-
-
 def test_unknown_likelihood_names_the_nearest():
     with pytest.raises(OptionError, match=r"'r': unknown likelihood 'gausian'.*Did you mean 'gaussian'\?"):
         check_likelihood("gausian", relation="r")

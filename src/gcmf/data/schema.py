@@ -97,59 +97,5 @@ class Schema:
             raise UnknownIdError(msg)
         return self.entities.index(name)
 
-    def components(self) -> tuple[tuple[int, ...], ...]:
-        """Return the entity sets of each connected component, as sorted indices."""
-        neighbors = self._neighbors()
-        seen: set[int] = set()
-        found: list[tuple[int, ...]] = []
-        for start in range(len(self.entities)):
-            if start not in seen:
-                reached = _reach(start, neighbors)
-                seen |= reached
-                found.append(tuple(sorted(reached)))
-        return tuple(found)
-
-    def coloring(self) -> tuple[int | None, ...]:
-        """Return 0 or 1 per entity set such that every relation joins a 0 and a 1.
-
-        The first set of each component has color 0. Sets of a component with an odd cycle, which
-        cannot be colored so, have None.
-        """
-        neighbors = self._neighbors()
-        colors: dict[int, int | None] = {}
-        for component in self.components():
-            colors |= _two_color(component, neighbors)
-        return tuple(colors[index] for index in range(len(self.entities)))
-
     def __str__(self) -> str:
         return "\n".join(str(relation) for relation in self.relations)
-
-    def _neighbors(self) -> dict[int, set[int]]:
-        neighbors: dict[int, set[int]] = {index: set() for index in range(len(self.entities))}
-        for relation in self.relations:
-            row, col = self.entity_index(relation.rows), self.entity_index(relation.cols)
-            neighbors[row].add(col)
-            neighbors[col].add(row)
-        return neighbors
-
-
-def _reach(start: int, neighbors: dict[int, set[int]]) -> set[int]:
-    reached, waiting = {start}, [start]
-    while waiting:
-        new = neighbors[waiting.pop()] - reached
-        reached |= new
-        waiting.extend(new)
-    return reached
-
-
-def _two_color(component: tuple[int, ...], neighbors: dict[int, set[int]]) -> dict[int, int | None]:
-    colors = {component[0]: 0}
-    waiting = [component[0]]
-    while waiting:
-        here = waiting.pop()
-        for other in neighbors[here]:
-            if other not in colors:
-                colors[other] = 1 - colors[here]
-                waiting.append(other)
-    clash = any(colors[here] == colors[other] for here in component for other in neighbors[here])
-    return {index: None if clash else colors[index] for index in component}

@@ -175,6 +175,3 @@ class Engine(Protocol):
         With p = ū_ik ū_jk, r the residual and v_k the variance of the factor's part of θ, and (w, z) held,
         gain = Σ w [2 r p + p² − v_k]/2 is what the bound of the cells would lose without the factor.
         """
-
-    def fetch(self) -> State:
-        """The current parameters."""

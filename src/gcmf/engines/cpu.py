@@ -60,10 +60,6 @@ class CpuEngine:
         state.convert(self._dtype)
         self._state = state
 
-    def fetch(self) -> State:
-        """The current parameters."""
-        return self._state
-
     def sweep(self, e: int, hyper: Hyper) -> Swept:
         """Update every row of entity set e."""
         if self._dtype.itemsize == 4 and hyper.weight[self._gaussian].max(initial=0.0) > PRECISE:

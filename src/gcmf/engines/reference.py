@@ -27,10 +27,6 @@ class ReferenceEngine:
         """Take over these parameters."""
         self._state = state
 
-    def fetch(self) -> State:
-        """The current parameters."""
-        return self._state
-
     def sweep(self, e: int, hyper: Hyper) -> Swept:
         """Update every row of entity set e, and bound the relations it completes."""
         blocks, totals = self._problem.blocks[e], np.full(self._problem.n_relations, np.nan)
