@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcmf import Collection, Relation
+from gcmf import GCMF, Collection, Relation, Status
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.model import moves, structure
@@ -199,3 +199,31 @@ def test_roles_and_reach():
     path = ((0, 1), (1, 2), (2, 3))
     names, reached = structure.roles(path, np.array([[1], [1], [1], [0]], dtype=bool))
     assert (names, reached) == (["partial"], [[0, 1]])
+
+
+STAR = ((0, 1), (2, 3), (2, 1), (3, 4), (1, 5), (2, 6))
+
+
+def test_a_factor_that_nobody_gains_from_dies_whatever_the_schema():
+    """Of single relations the best to leave is a bridge, which needs room; to leave a hub splits the rest."""
+    net = [-2.5, -4.7, -4.5, -2.4, -1.6, -2.8]
+    best = structure._Factor(STAR, 0, (True,) * 7, net, [0.0] * 7).best()
+    assert best.columns == ()
+    assert best.loss == pytest.approx(sum(net))
+    assert best.lost == tuple(range(6))
+
+
+def test_a_factor_leaves_hubs_to_where_it_is_worth_something():
+    net = [-2.5, -4.7, -4.5, 9.0, -1.6, -2.8]
+    best = structure._Factor(STAR, 0, (True,) * 7, net, [0.5] * 7).best()
+    assert best.columns == ((False, False, False, True, True, False, False),)
+    assert best.loss == pytest.approx(sum(net) - 9.0 - 5 * 0.5)
+
+
+def test_noise_in_a_star_of_relations_keeps_no_factor_at_any_cap():
+    rng = np.random.default_rng(0)
+    sizes = (6, 25, 60, 40, 3, 3, 3)
+    data = {(f"e{r}", f"e{c}"): rng.normal(size=(sizes[r], sizes[c])) for r, c in STAR}
+    for n_factors in (2, 12):
+        model = GCMF(n_factors, random_state=0, progress=False).fit(data)
+        assert model.status_ is Status.ALL_PRUNED

@@ -96,8 +96,9 @@ class _Factor(NamedTuple):
     cost: list[float]
 
     def best(self) -> Change:
-        """The best of leaving entity sets and of leaving one relation."""
-        return min([self._shrink(), *(self.without([m]) for m in self._reached(self.column))])
+        """The best of leaving everything, leaving entity sets, and leaving one relation, which may cut the factor."""
+        reached = self._reached(self.column)
+        return min([self.without(reached), self._shrink(), *(self.without([m]) for m in reached)])
 
     def without(self, relations: Collection[int]) -> Change:
         """Leave these relations."""
@@ -109,8 +110,9 @@ class _Factor(NamedTuple):
         while best.columns:
             column = best.columns[0]
             smaller = [(*column[:e], False, *column[e + 1 :]) for e, held in enumerate(column) if held]
-            smallest = min(self._change(self._reached(one)) for one in smaller)
-            if smallest.loss >= best.loss or len(smallest.columns) > 1:
+            whole = [change for one in smaller if len((change := self._change(self._reached(one))).columns) < 2]
+            smallest = min(whole, default=best)
+            if smallest.loss >= best.loss:
                 break
             best = smallest
         return best
