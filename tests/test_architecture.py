@@ -19,7 +19,7 @@ LAYERS = (
     {"model", "likelihoods"},
     {"fit"},
     {"estimators", "storage", "datasets", "io", "omics"},
-    {"cli", "report", "plot", "experiments"},
+    {"cli", "report", "plot", "demo", "demo_figure"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 
