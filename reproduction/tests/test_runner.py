@@ -1,4 +1,6 @@
 import re
+import shutil
+from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -9,6 +11,8 @@ from reproduction import __main__ as command
 from reproduction import runner
 from reproduction.base import Claim, Experiment, Outcome, Progress, Size
 
+ALL = command.EXPERIMENTS
+PAGES = Path(__file__).parents[2] / "docs" / "reproduction"
 CLAIMS = (
     Claim("Water | is wet.", "wet", "wet", holds=True),
     Claim("Fire is cold.", "cold", "hot", holds=False, note="Seen on ten seeds."),
@@ -154,3 +158,12 @@ def test_only_files_of_earlier_runs_are_replaced(call, tmp_path):
     (tmp_path / "tiny.md").unlink()
     assert call("tiny", "--out", tmp_path).exit_code == 1, "nothing says that the table is one of ours"
     assert call("tiny", "--out", tmp_path, "--force").exit_code == 0
+
+
+def test_the_pages_are_those_of_the_experiments(tmp_path):
+    """docs/reproduction is what runs at full size left there; its results.md is made of its sections."""
+    for experiment in ALL:
+        section = (PAGES / f"{experiment.name}.md").read_text(encoding="utf-8")
+        assert section.startswith(f"## {experiment.title}\n\n`python -m reproduction {experiment.name} --full --seed ")
+        shutil.copy(PAGES / f"{experiment.name}.md", tmp_path)
+    assert runner.write_results(tmp_path, ALL).read_bytes() == (PAGES / "results.md").read_bytes()
