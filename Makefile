@@ -20,8 +20,8 @@ test: setup
 
 # What computes, once more as on an old processor: without the newest instruction sets.
 PLAIN := tests/datasets tests/engines tests/estimators tests/likelihoods tests/model \
-	tests/conformance/test_engines_agree.py tests/experiments/test_cycles.py tests/experiments/test_summary.py \
-	tests/experiments/test_vb_vs_map.py
+	tests/conformance/test_engines_agree.py reproduction/tests/test_cycles.py reproduction/tests/test_summary.py \
+	reproduction/tests/test_vb_vs_map.py
 
 test-plain: setup
 	$(BIN)/python tests/plain.py $(PLAIN)
@@ -58,8 +58,8 @@ bench-model: setup
 	$(BIN)/python benchmarks/cll.py
 
 reproduce: setup
-	$(BIN)/gcmf reproduce all --quick --out results
+	$(BIN)/python -m reproduction all --quick --out results
 
 clean:
 	rm -rf .venv .venv-bench demo results
-	find src tests benchmarks fuzz -name __pycache__ -prune -exec rm -rf {} +
+	find src tests benchmarks fuzz reproduction -name __pycache__ -prune -exec rm -rf {} +

@@ -41,7 +41,7 @@ def failing(monkeypatch):
         msg = "the id [7] comes more than once; make the ids distinct."
         raise DataError(msg)
 
-    monkeypatch.setattr("gcmf.experiments.demo.run_demo", fail)
+    monkeypatch.setattr("gcmf.demo.run_demo", fail)
 
 
 @pytest.mark.usefixtures("failing")
@@ -63,7 +63,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_fitting(tmp_path, monkey
     def forbidden(**_):
         pytest.fail("nothing should be fitted")
 
-    monkeypatch.setattr("gcmf.experiments.demo.run_demo", forbidden)
+    monkeypatch.setattr("gcmf.demo.run_demo", forbidden)
     (tmp_path / "file").write_text("")
     result = run(main.app, ["demo", "--out", str(tmp_path / "file")])
     assert result.exit_code == 1

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import gcmf
 from gcmf.cli import main
-from gcmf.experiments.demo import run_demo
+from gcmf.demo import run_demo
 from io_samples import film_database
 
 #: The signal is sent when a function is called the n-th time, so that no test depends on how fast anything is.
@@ -61,7 +61,7 @@ def films(tmp_path_factory):
         ("gcmf.io.results", "bias_table", ["export", "{films}/model.gcmf", "{out}"]),
         ("gcmf.io.evaluate", "score", ["evaluate", "{films}", "--folds", "2", "--max-iter", "1"]),
         ("gcmf.io.discover", "discover", ["init", "{films}/films.db", "-o", "{out}/p.toml"]),
-        ("gcmf.experiments.demo", "digits", ["demo", "--out", "{out}"]),
+        ("gcmf.demo", "digits", ["demo", "--out", "{out}"]),
     ],
 )  # fmt: skip
 def test_nothing_is_written(films, tmp_path, place, name, arguments):

@@ -369,11 +369,9 @@ def test_a_narrow_terminal_loses_nothing(fitted, monkeypatch, width):
 
 
 def test_every_report_can_be_json(fitted, tmp_path):
-    listed = json.loads(run("reproduce", "--json").stdout)
-    assert {"name", "title", "needs", "missing"} == set(listed[0])
     done = run("predict", fitted / "model.gcmf", "--relation", "ratings", "--all", "-o", tmp_path / "a.csv", "--json")
     assert json.loads(done.stdout) == {"predictions": 900, "file": str(tmp_path / "a.csv")}
-    for name in ("init", "fit", "predict", "describe", "export", "evaluate", "doctor", "demo", "reproduce"):
+    for name in ("init", "fit", "predict", "describe", "export", "evaluate", "doctor", "demo"):
         assert "--json" in run(name, "--help").stdout, name
 
 

@@ -146,7 +146,6 @@ COMMANDS = {
     "fit an empty file": ("fit {}/empty", "describes no relation"),
     "evaluate nothing": ("evaluate {}/none", "There is no project file"),
     "demo into a file": ("demo --out {}/notes.txt", "Cannot make the folder"),
-    "reproduce nothing": ("reproduce figure22", "Did you mean 'figure2'?"),
 }
 
 

@@ -183,7 +183,7 @@ def test_the_demonstration_replaces_only_its_own_files(tmp_path, monkeypatch):
     def forbidden(**_):
         pytest.fail("nothing should be fitted")
 
-    monkeypatch.setattr("gcmf.experiments.demo.run_demo", forbidden)
+    monkeypatch.setattr("gcmf.demo.run_demo", forbidden)
     for name in ("demo.png", "demo.gcmf"):
         (tmp_path / name).write_text("mine")
         done = run("demo", "--out", tmp_path)

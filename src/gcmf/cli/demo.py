@@ -17,8 +17,8 @@ def demo(
     """Fit handwritten digits cut in halves; show the schema, the structure found and held-out errors."""
     from gcmf.cli.demo_screen import Progress, show_demo, show_files  # noqa: PLC0415 - help must not wait for them
     from gcmf.cli.screen import show_json, stopping  # noqa: PLC0415
-    from gcmf.experiments.demo import run_demo  # noqa: PLC0415
-    from gcmf.experiments.demo_figure import check_files, make_folder, save_demo  # noqa: PLC0415
+    from gcmf.demo import run_demo  # noqa: PLC0415
+    from gcmf.demo_figure import check_files, make_folder, save_demo  # noqa: PLC0415
     from gcmf.io.results import describe  # noqa: PLC0415
 
     make_folder(out)

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gcmf.cli.screen import bar_text, console
-from gcmf.experiments.demo import GROUP, MAX_ITER, METHODS, findings
+from gcmf.demo import GROUP, MAX_ITER, METHODS, findings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from gcmf.experiments.demo import Demo
+    from gcmf.demo import Demo
     from gcmf.fit import StepInfo
 
 _ROLE_STYLES = {"shared": "cyan", "partial": "magenta", "private": "yellow"}

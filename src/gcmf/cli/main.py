@@ -17,7 +17,6 @@ from gcmf.cli.export import export
 from gcmf.cli.fit import fit
 from gcmf.cli.init import init
 from gcmf.cli.predict import predict
-from gcmf.cli.reproduce import reproduce
 from gcmf.cli.screen import show_error, show_note, show_stop
 from gcmf.errors import GcmfError
 
@@ -99,4 +98,3 @@ def main(
 
 for _command in (init, fit, predict, describe, export, evaluate, doctor, demo):
     app.command()(_command)
-app.command()(reproduce)

@@ -1,1 +1,0 @@
-"""Experiments that can be repeated: each fits, measures, and returns what it found."""
