@@ -95,3 +95,14 @@ def test_picked_cells_are_those_of_their_numbers(filled):
     numbers = np.array([0, 1, 4, cells.n_cells - 1])
     for part, full in zip(pick(cells, numbers), cells.triplets(), strict=True):
         np.testing.assert_array_equal(part, full[numbers])
+
+
+def test_a_factor_explains_exactly_nothing_where_it_is_switched_off():
+    rng = np.random.default_rng(0)
+    data = Collection([Relation(f"{r}{c}", r, c, rng.normal(size=(40, 40))) for r, c in ("ab", "bc")])
+    spec, _ = build(data, FitOptions(n_factors=2))
+    on = np.array([[True, False], [True, True], [False, True]])
+    found = explained.explain(spec, random_posterior(spec, on, rng), data).factors
+    assert found[0, 1] == found[1, 0] == 0.0
+    assert found[0, 0] != 0.0
+    assert found[1, 1] != 0.0

@@ -9,6 +9,7 @@ import numpy as np
 from gcmf.data.cells import Triplets
 from gcmf.data.parts import pick
 from gcmf.data.split import draw
+from gcmf.model.structure import carried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +66,9 @@ def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tup
         whole += float(likelihood.deviance(x, b + p.sum(axis=1)).sum())
     if low == high:
         return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
-    return 1.0 - base / plain, (base - alone) / plain, 1.0 - whole / plain
+    # The same sums in another order would leave a rounding error where a factor adds nothing at all.
+    reached = carried(spec, posterior.on)[m]
+    return 1.0 - base / plain, np.where(reached, (base - alone) / plain, 0.0), 1.0 - whole / plain
 
 
 def _sample(cells: Cells) -> Iterator[Triplets]:
