@@ -116,7 +116,7 @@ def test_bare_arrays_of_different_sizes():
     assert faults(OK, Relation("traits", "user", "trait", np.ones((4, 2)))) == (
         "entity set 'user' has 2 entities in relation 'ok' and 4 in relation 'traits'; bare arrays are"
         " matched by position, so their sizes must agree. If the entities differ, give data frames"
-        " that carry their ids.",
+        " that carry their ids, or row_ids= and col_ids=.",
     )
 
 
@@ -192,3 +192,16 @@ def test_message_is_numbered():
     lines = str(caught.value).splitlines()
     assert lines[0] == "2 faults in the data:"
     assert [line[:5] for line in lines[1:]] == ["  1. ", "  2. "]
+
+
+def test_a_relation_of_a_set_with_itself_has_one_fault():
+    with pytest.raises(DataError) as caught:
+        Collection([Relation("f", "a", "a", np.zeros((6, 2)) + np.arange(2.0))])
+    assert len(caught.value.faults) == 1
+    assert "with itself" in caught.value.faults[0]
+
+
+@pytest.mark.parametrize("name", ["role", "relations"])
+def test_an_entity_set_is_not_named_as_a_column_of_its_structure(name):
+    with pytest.raises(DataError, match=f"cannot be named '{name}'"):
+        Collection([Relation("x", name, "b", np.eye(3))])

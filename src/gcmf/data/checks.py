@@ -31,6 +31,10 @@ LARGEST = {
 """The largest numbers of each kind, and what is wrong with larger ones."""
 
 
+#: What the columns of `structure()` are called beside those of the entity sets.
+RESERVED = {"role", "relations"}
+
+
 def relation_faults(relation: Relation) -> Iterator[str]:
     """Yield what is wrong with one relation alone, duplicate cells apart."""
     block = relation.block
@@ -66,6 +70,8 @@ def schema_faults(relations: Sequence[Relation]) -> Iterator[str]:
     for name, times in Counter(relation.name for relation in relations).items():
         if times > 1:
             yield f"{times} relations are named {name!r}; give each its own name."
+    for name in sorted(axes(relations).keys() & RESERVED):
+        yield f"an entity set cannot be named {name!r}, as a column of structure() is; give it another name."
     for relation in relations:
         if relation.rows == relation.cols:
             yield (
@@ -85,6 +91,7 @@ def schema_faults(relations: Sequence[Relation]) -> Iterator[str]:
 def alignment_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
     """Yield what keeps the ids of one entity set, from several sources, from being matched."""
     entities = {name: ids for name, ids in entities.items() if is_id_list(ids)}
+    with_itself = {relation.name for relation in relations if relation.rows == relation.cols}
     for name, sources in axes(relations).items():
         positional = [(relation, ids) for relation, ids in sources if ids.positional]
         if not positional:
@@ -92,11 +99,11 @@ def alignment_faults(relations: Sequence[Relation], entities: Mapping[str, objec
             continue
         first, ids = positional[0]
         for relation, others in positional[1:]:
-            if len(others) != len(ids):
+            if len(others) != len(ids) and relation not in with_itself:
                 yield (
                     f"entity set {name!r} has {len(ids)} entities in relation {first!r} and {len(others)} in"
                     f" relation {relation!r}; bare arrays are matched by position, so their sizes must agree."
-                    " If the entities differ, give data frames that carry their ids."
+                    " If the entities differ, give data frames that carry their ids, or row_ids= and col_ids=."
                 )
         for relation, others in sources:
             if not others.positional:
