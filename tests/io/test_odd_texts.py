@@ -150,24 +150,24 @@ def test_a_constant_column_leaves_a_0_1_table_binary(tmp_path, kind):
     assert relation.likelihood == "bernoulli"
 
 
-def test_one_value_is_refused_or_left_out(tmp_path):
+def test_one_value_is_left_out_or_warned_about(tmp_path):
     wide(tmp_path, np.ones((12, 9), int))
     with pytest.raises(DataError, match="all of its numbers are the same"):
         discover(tmp_path, base=tmp_path)
     (tmp_path / "gcmf.toml").write_text('[relations.w]\nsource = "w.csv"\nlayout = "wide"\nrows = "p"\ncols = "g"\n')
-    with pytest.raises(DataError, match=r"relation 'w': every cell that w.csv gives is 1, which says nothing"):
+    with pytest.warns(UserWarning, match=r"relation 'w': every cell that w.csv gives is 1, which says nothing"):
         gcmf.read_project(tmp_path)
     (tmp_path / "w.csv").unlink()
     write_csv(tmp_path / "c.csv", ("user", "item", "x"), [(1, 1, 5), (1, 2, 5), (2, 1, 5)])
-    with pytest.raises(DataError, match=r"every cell that c.csv gives is 5"):
-        read(tmp_path, "c.csv")
+    with pytest.warns(UserWarning, match=r"every cell that c.csv gives is 5"):
+        assert len(read(tmp_path, "c.csv")) == 3
     found = discover(tmp_path / "c.csv", base=tmp_path)
     assert found.unused == ["c.x (all alike)"]
     assert (found.relations[0].value, found.relations[0].blanks) == (None, "zero")
     head = "%%MatrixMarket matrix coordinate pattern general\n3 2 2\n1 1\n3 2\n"
     (tmp_path / "m.mtx").write_text(head)
     (tmp_path / "gcmf.toml").write_text('[relations.m]\nsource = "m.mtx"\nrows = "p"\ncols = "g"\nblanks = "missing"\n')
-    with pytest.raises(DataError, match=r"every cell that m.mtx gives is 1"):
+    with pytest.warns(UserWarning, match=r"every cell that m.mtx gives is 1"):
         gcmf.read_project(tmp_path)
 
 
