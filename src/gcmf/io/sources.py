@@ -256,7 +256,7 @@ def _outside(x: npt.NDArray[np.float64], support: str) -> npt.NDArray[np.bool_]:
 
 
 def warn_of_one_value(block: Block, *, relation: str, label: str) -> None:
-    """Warn of a relation all of whose cells have the same value: it is read, as Python takes it too, and says nothing."""
+    """Warn of a relation all of whose cells have the same value; it is read, as Python takes it too."""
     if block.n_cells < 2 or (block.filled and 0 < len(block.x) < block.n_cells):
         return
     low, high = (block.x.min(), block.x.max()) if len(block.x) else (0, 0)
