@@ -171,6 +171,29 @@ def test_one_value_is_left_out_or_warned_about(tmp_path):
         gcmf.read_project(tmp_path)
 
 
+def test_a_space_before_na_changes_nothing(tmp_path):
+    lines = "".join(f"{k % 4}, {k // 4},{' NA' if k == 5 else f' {k / 2}'}\n" for k in range(12))
+    (tmp_path / "r.csv").write_text("user, item, x\n" + lines)
+    (relation,) = discover(tmp_path, base=tmp_path).relations
+    assert (relation.value, relation.likelihood) == ("x", "gaussian")
+    assert len(read(tmp_path, "r.csv")) == 11
+
+
+def test_a_column_with_an_infinity_is_named(tmp_path):
+    write_csv(
+        tmp_path / "r.csv", ("user", "item", "x"), [(k % 4, k // 4, "inf" if k == 0 else k % 5 / 2) for k in range(12)]
+    )
+    assert any(
+        "r.x was not used: it holds numbers, but for 'inf'" in one for one in discover(tmp_path, base=tmp_path).notes
+    )
+
+
+def test_runs_of_spaces_are_refused(tmp_path):
+    (tmp_path / "r.txt").write_text("user  item   x\n" + "".join(f"{k % 4}  {k // 4}   {k / 2}\n" for k in range(12)))
+    with pytest.raises(DataError, match="replace runs of spaces by one separator"):
+        discover(tmp_path, base=tmp_path)
+
+
 def test_a_header_without_rows_is_left_out(tmp_path):
     (tmp_path / "empty.csv").write_text("user,item,x\n")
     done = CliRunner().invoke(main.app, ["init", str(tmp_path)])

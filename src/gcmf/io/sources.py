@@ -261,9 +261,10 @@ def warn_of_one_value(block: Block, *, relation: str, label: str) -> None:
         return
     low, high = (block.x.min(), block.x.max()) if len(block.x) else (0, 0)
     if low == high:
+        hint = ' If a pair that is not listed is a 0, say blanks = "zero".' * (not block.filled)
         msg = (
             f"relation {relation!r}: every cell that {label} gives is {low:g}, which says nothing; choose another"
-            ' column of values or leave it out. If a pair that is not listed is a 0, say blanks = "zero".'
+            f" column of values or leave it out.{hint}"
         )
         warnings.warn(msg, stacklevel=2)
 
