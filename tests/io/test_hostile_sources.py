@@ -343,3 +343,34 @@ def test_a_zero_byte_in_an_id_is_kept_or_refused(tmp_path):
         assert "a.csv" in str(error)  # noqa: PT017 - either is fine
     else:
         assert found.entities["user"].ids.tolist() == ["u", "w" * 5000 + "\x00z"]
+
+
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
+@pytest.mark.parametrize("odd", ["\x1b[31m", "\x7f", "\x01", "\x85"])
+def test_init_writes_toml_whatever_a_name_holds(tmp_path, odd):
+    (tmp_path / f"r{odd}.csv").write_text(f"user,item,x{odd},y{odd}\n" + cells().replace("\n", ",text\n"))
+    done = CliRunner().invoke(main.app, ["init", str(tmp_path)])
+    assert done.exit_code == 0, done.stderr
+    assert gcmf.read_project(tmp_path).collection.n_cells == 12
+
+
+def test_init_leaves_out_a_file_whose_name_is_no_text(tmp_path):
+    try:
+        (tmp_path / "r\udcff.csv").write_text("user,item,x\n" + cells())
+    except OSError:
+        pytest.skip("this file system has no such names")
+    done = CliRunner().invoke(main.app, ["init", str(tmp_path)])
+    assert (done.exit_code, type(done.exception)) == (1, SystemExit)
+    assert "is not UTF-8; rename it" in done.stderr
+
+
+def test_init_writes_to_no_pipe_and_through_a_link(tmp_path):
+    (tmp_path / "r.csv").write_text("user,item,x\n" + cells())
+    os.mkfifo(tmp_path / "pipe.toml")
+    done = CliRunner().invoke(main.app, ["init", str(tmp_path), "-o", str(tmp_path / "pipe.toml"), "--force"])
+    assert done.exit_code == 1
+    assert "it is a device, a pipe or a socket" in done.stderr
+    (tmp_path / "link.toml").symlink_to("gcmf.toml")
+    assert CliRunner().invoke(main.app, ["init", str(tmp_path), "-o", str(tmp_path / "link.toml")]).exit_code == 0
+    assert (tmp_path / "link.toml").is_symlink()
+    assert gcmf.read_project(tmp_path).collection.n_cells == 12

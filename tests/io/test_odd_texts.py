@@ -150,25 +150,48 @@ def test_a_constant_column_leaves_a_0_1_table_binary(tmp_path, kind):
     assert relation.likelihood == "bernoulli"
 
 
-def test_one_value_is_refused_or_left_out(tmp_path):
+def test_one_value_is_left_out_or_warned_about(tmp_path):
     wide(tmp_path, np.ones((12, 9), int))
     with pytest.raises(DataError, match="all of its numbers are the same"):
         discover(tmp_path, base=tmp_path)
     (tmp_path / "gcmf.toml").write_text('[relations.w]\nsource = "w.csv"\nlayout = "wide"\nrows = "p"\ncols = "g"\n')
-    with pytest.raises(DataError, match=r"relation 'w': every cell that w.csv gives is 1, which says nothing"):
+    with pytest.warns(UserWarning, match=r"relation 'w': every cell that w.csv gives is 1, which says nothing"):
         gcmf.read_project(tmp_path)
     (tmp_path / "w.csv").unlink()
     write_csv(tmp_path / "c.csv", ("user", "item", "x"), [(1, 1, 5), (1, 2, 5), (2, 1, 5)])
-    with pytest.raises(DataError, match=r"every cell that c.csv gives is 5"):
-        read(tmp_path, "c.csv")
+    with pytest.warns(UserWarning, match=r"every cell that c.csv gives is 5"):
+        assert len(read(tmp_path, "c.csv")) == 3
     found = discover(tmp_path / "c.csv", base=tmp_path)
     assert found.unused == ["c.x (all alike)"]
     assert (found.relations[0].value, found.relations[0].blanks) == (None, "zero")
     head = "%%MatrixMarket matrix coordinate pattern general\n3 2 2\n1 1\n3 2\n"
     (tmp_path / "m.mtx").write_text(head)
     (tmp_path / "gcmf.toml").write_text('[relations.m]\nsource = "m.mtx"\nrows = "p"\ncols = "g"\nblanks = "missing"\n')
-    with pytest.raises(DataError, match=r"every cell that m.mtx gives is 1"):
+    with pytest.warns(UserWarning, match=r"every cell that m.mtx gives is 1"):
         gcmf.read_project(tmp_path)
+
+
+def test_a_space_before_na_changes_nothing(tmp_path):
+    lines = "".join(f"{k % 4}, {k // 4},{' NA' if k == 5 else f' {k / 2}'}\n" for k in range(12))
+    (tmp_path / "r.csv").write_text("user, item, x\n" + lines)
+    (relation,) = discover(tmp_path, base=tmp_path).relations
+    assert (relation.value, relation.likelihood) == ("x", "gaussian")
+    assert len(read(tmp_path, "r.csv")) == 11
+
+
+def test_a_column_with_an_infinity_is_named(tmp_path):
+    write_csv(
+        tmp_path / "r.csv", ("user", "item", "x"), [(k % 4, k // 4, "inf" if k == 0 else k % 5 / 2) for k in range(12)]
+    )
+    assert any(
+        "r.x was not used: it holds numbers, but for 'inf'" in one for one in discover(tmp_path, base=tmp_path).notes
+    )
+
+
+def test_runs_of_spaces_are_refused(tmp_path):
+    (tmp_path / "r.txt").write_text("user  item   x\n" + "".join(f"{k % 4}  {k // 4}   {k / 2}\n" for k in range(12)))
+    with pytest.raises(DataError, match="replace runs of spaces by one separator"):
+        discover(tmp_path, base=tmp_path)
 
 
 def test_a_header_without_rows_is_left_out(tmp_path):

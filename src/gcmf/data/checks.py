@@ -70,7 +70,8 @@ def schema_faults(relations: Sequence[Relation]) -> Iterator[str]:
     for name, times in Counter(relation.name for relation in relations).items():
         if times > 1:
             yield f"{times} relations are named {name!r}; give each its own name."
-    for name in sorted(axes(relations).keys() & RESERVED):
+    named = {entity for relation in relations for entity in (relation.rows, relation.cols)}
+    for name in sorted(named & RESERVED):
         yield f"an entity set cannot be named {name!r}, as a column of structure() is; give it another name."
     for relation in relations:
         if relation.rows == relation.cols:
@@ -211,8 +212,8 @@ def _value_faults(relation: Relation) -> Iterator[str]:
 def _size_faults(relation: Relation) -> Iterator[str]:
     """Yield the fault of numbers that float64 cannot hold: squares that overflow or vanish, counts past 2^53."""
     x, support = relation.block.x, likelihood_support(relation.likelihood)
-    if support not in LARGEST or x.dtype != np.float64 or not len(x):  # narrower numbers have no such squares
-        return
+    if support not in LARGEST or not len(x) or (support == "real" and x.dtype != np.float64):
+        return  # the square of a narrower number is not too large
     largest, why = LARGEST[support]
     first, times = _find(x, lambda part: np.abs(part) > largest)
     if times:

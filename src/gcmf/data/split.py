@@ -108,7 +108,11 @@ def _chosen(data: Collection, *, by: str, relations: Iterable[str] | None) -> li
         raise OptionError(msg)
     if relations is None:
         return list(data.relations)
-    names = [relations] if isinstance(relations, str) else list(relations)
+    try:
+        names = [relations] if isinstance(relations, str) else list(relations)
+    except TypeError as error:
+        msg = f"relations= must be names of relations. Got {relations!r} instead."
+        raise OptionError(msg) from error
     for name in names:
         if name not in data.relations:
             known = ", ".join(map(repr, data.relations))

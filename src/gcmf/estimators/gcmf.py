@@ -210,6 +210,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         column, and else of pandas, with the ids as index.
         """
         self._entity(entity)
+        check_flag("std", std)
         ids = self.fitted_.vocabularies[entity]
         return give(factor_table(self.fitted_, entity, std=std), self._frame, name=entity, ids=ids)
 
@@ -220,6 +221,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         of them: both sides are then in standard deviations of the columns.
         """
         f, m, at = self.fitted_, self._relation(relation), check_choice("side", side, ("rows", "cols"))
+        check_flag("std", std)
         column = bias_table(f, m, at, std=std)
         if self._frame == "pandas":
             return column

@@ -118,9 +118,8 @@ def _ask(table: Table) -> tuple[int, dict[str, Column]]:
         number = f"CAST({c} AS DOUBLE)" if NUMBERS.match(duck) else "NULL"
         seen = f"CASE WHEN NOT isnan({number}) THEN {number} END" if NUMBERS.match(duck) else "NULL"
         parts += [f"count(DISTINCT {c})", f"count({c})", f"min({seen})", f"max({seen})"]
-        parts += (
-            [f"count({as_number(column)})", f"min({c}) FILTER ({as_number(column)} IS NULL)"] if text else ["0", "NULL"]
-        )
+        x = as_number(column)
+        parts += [f"count({x})", f"min({c}) FILTER ({x} IS NULL OR isinf({x}))"] if text else ["0", "NULL"]
     answer = table.ask(f"SELECT {', '.join(parts)} FROM {table.sql}")[0]
     rows = int(answer[0])
     columns = {}

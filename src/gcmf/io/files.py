@@ -45,6 +45,9 @@ def find_file(source: str, folder: Path) -> Path:
     if not source or "\x00" in source:
         msg = f"{source!r} is no name of a file."
         raise DataError(msg)
+    if re.search("[\ud800-\udfff]", str(path.absolute())):
+        msg = f"{source}: its name, or that of a folder above it, is not UTF-8; rename it."
+        raise DataError(msg)
     if path.is_file():
         return path
     if path.is_dir():

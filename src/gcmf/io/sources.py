@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -83,11 +84,11 @@ def read_relation(spec: RelationSpec, folder: Path) -> Read:
     path = find_file(spec.source, folder)
     if spec.layout == "matrix" or (spec.format or guess_format(path)) == "mtx":
         matrix = _read_matrix(spec, path)
-        refuse_one_value(matrix.block, relation=spec.name, label=spec.source)
+        warn_of_one_value(matrix.block, relation=spec.name, label=spec.source)
         return Read(matrix, None, spec)
     table = open_table(spec, folder)
     block = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
-    refuse_one_value(block, relation=spec.name, label=table.label)
+    warn_of_one_value(block, relation=spec.name, label=table.label)
     return Read(Relation(spec.name, spec.rows, spec.cols, block, spec.likelihood), table, spec)
 
 
@@ -254,17 +255,18 @@ def _outside(x: npt.NDArray[np.float64], support: str) -> npt.NDArray[np.bool_]:
     return outside
 
 
-def refuse_one_value(block: Block, *, relation: str, label: str) -> None:
-    """Refuse a relation all of whose cells have the same value: nothing can be learned from it."""
+def warn_of_one_value(block: Block, *, relation: str, label: str) -> None:
+    """Warn of a relation all of whose cells have the same value; it is read, as Python takes it too."""
     if block.n_cells < 2 or (block.filled and 0 < len(block.x) < block.n_cells):
         return
     low, high = (block.x.min(), block.x.max()) if len(block.x) else (0, 0)
     if low == high:
+        hint = ' If a pair that is not listed is a 0, say blanks = "zero".' * (not block.filled)
         msg = (
             f"relation {relation!r}: every cell that {label} gives is {low:g}, which says nothing; choose another"
-            ' column of values or leave it out. If a pair that is not listed is a 0, say blanks = "zero".'
+            f" column of values or leave it out.{hint}"
         )
-        raise DataError(msg)
+        warnings.warn(msg, stacklevel=2)
 
 
 def _read_matrix(spec: RelationSpec, path: Path) -> Relation:

@@ -7,6 +7,7 @@ import csv
 import io
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ ENCODINGS = ("utf-8", "latin-1")
 MANY = 300
 """From so many columns on a text is read at once: DuckDB's search for its form takes longer than all the rest."""
 _SEPARATORS = ",;\t|"
+_ABSENT = (*MISSING, *(f" {one}" for one in MISSING))
+"""A space may stand after a separator; numbers are read with it, and so is what says that there is none."""
 _ASKED = ("Delimiter", "Quote", "Escape", "NewLineDelimiter", "Comment", "SkipRows", "HasHeader", "Columns",
           "DateFormat", "TimestampFormat")  # fmt: skip
 _BLOCK = 2**26
@@ -93,11 +96,12 @@ def _sniff(connection: Any, path: Path, source: Source, *, kind: str, encoding: 
     label = source.source
     with path.open("rb") as file:
         packed = {"compression": "gzip"} if file.read(2) == GZIP else {}
-    options: dict[str, object] = {"encoding": encoding, "nullstr": MISSING, **packed, **_decimal_options(source)}
+    options: dict[str, object] = {"encoding": encoding, "nullstr": _ABSENT, **packed, **_decimal_options(source)}
     form = _ask_form(connection, path, {**options, **({"delim": "\t"} if kind == "tsv" else {})})
     if len(form["Columns"]) == 1:
         _refuse_ragged(path, label, encoding)
         if " " in _first_line(path, encoding).strip():
+            options["nullstr"] = MISSING
             form = _spaced(connection, path, options, label=label, encoding=encoding)
     names = next(_lines(path, form["Delimiter"], encoding, skip=form["SkipRows"]), [])
     types = {one["name"]: one["type"] for one in form["Columns"]}
@@ -145,15 +149,15 @@ def _spaced(connection: Any, path: Path, options: dict[str, object], *, label: s
     """Return the form of a text whose values stand between spaces."""
     import duckdb  # noqa: PLC0415 - an extra
 
-    try:
-        return _ask_form(connection, path, {**options, "delim": " "})
-    except duckdb.Error as error:
-        first = _first_line(path, encoding).rstrip("\r\n")
-        msg = (
-            f"{label}: no separator was found ({first[:80]!r}). Values may stand between commas, semicolons, tabs, bars"
-            " or single spaces; replace runs of spaces by one separator."
-        )
-        raise DataError(msg) from error
+    first = _first_line(path, encoding).strip()
+    if "  " not in first:  # a run of spaces would be taken for values that are missing
+        with suppress(duckdb.Error):
+            return _ask_form(connection, path, {**options, "delim": " "})
+    msg = (
+        f"{label}: no separator was found ({first[:80]!r}). Values may stand between commas, semicolons, tabs, bars"
+        " or single spaces; replace runs of spaces by one separator."
+    )
+    raise DataError(msg)
 
 
 def _refuse_groups(connection: Any, texts: str, numbers: list[str], source: Source) -> None:  # noqa: ANN401
@@ -184,7 +188,7 @@ def _read_whole(connection: Any, path: Path, source: Source, *, encoding: str, s
     nameless = _looks_like_values(names)
     reading = arrow_csv.ReadOptions(encoding=encoding, block_size=_BLOCK, autogenerate_column_names=nameless)
     parsing = arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True)
-    converting = arrow_csv.ConvertOptions(null_values=list(MISSING), strings_can_be_null=True,
+    converting = arrow_csv.ConvertOptions(null_values=list(_ABSENT), strings_can_be_null=True,
                                           decimal_point=source.decimal or ".")  # fmt: skip
     try:
         with open_bytes(path) as file:

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from gcmf.errors import DataError
+from gcmf.storage.files import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gcmf.io.discover import Found
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
+"""What TOML wants escaped in texts, and does not take in comments at all."""
+
 
 def write_project(found: Found, path: Path, *, replace: bool) -> None:
     """Write a project file, with the reason of each guess in a comment."""
     check_target(path, replace=replace)
-    try:
-        path.write_text(to_toml(found), encoding="utf-8")
-    except OSError as error:
-        msg = f"Cannot write {path}: {error.strerror}."
-        raise DataError(msg) from error
+    with replacing(path, what="a project file") as partial:
+        partial.write_text(to_toml(found), encoding="utf-8")
 
 
 def check_target(path: Path, *, replace: bool) -> None:
@@ -47,12 +49,21 @@ def to_toml(found: Found) -> str:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return _escaped(" ".join(text.split()))
+
+
+def _escaped(text: str) -> str:
+    return _CONTROLS.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
+
+
+def _text(value: object) -> str:
+    """Return a text or a list of them as TOML, which escapes as JSON does, and one character more: DEL."""
+    return _escaped(json.dumps(value, ensure_ascii=False))
 
 
 def _key(name: str) -> str:
     plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if plain else json.dumps(name, ensure_ascii=False)
+    return name if plain else _text(name)
 
 
 def _values(spec: Any) -> list[str]:  # noqa: ANN401 - any section
@@ -61,5 +72,5 @@ def _values(spec: Any) -> list[str]:  # noqa: ANN401 - any section
         value = getattr(spec, one.name)
         if one.name != "name" and value is not None and value != () and not (one.name == "layout" and value == "long"):
             listed = list(value) if isinstance(value, tuple) else value
-            shown.append(f"{one.name} = {json.dumps(listed, ensure_ascii=False)}")
+            shown.append(f"{one.name} = {_text(listed)}")
     return shown
