@@ -40,6 +40,12 @@ def wide_relation(look: Look, looks: list[Look], links: Links) -> Suggested:
         f"{look.name} was taken for a wide table, a column per {cols}{why}; if its columns differ in kind, make it"
         f" [features.{look.name}] with numeric = [...]."
     )
+    if look.is_numbered:
+        reasons[0] = f"no column can hold ids, as all {len(rest)} hold 0 and 1: a column per {cols}, lines are numbered"
+        note = (
+            f"{look.name} has no column of ids: it was taken for a wide table, its lines numbered from 1 as {key}, a"
+            f" column per {cols}{why}; to relate its lines with other tables, give it a column of ids."
+        )
     return spec, reasons, [note]
 
 
