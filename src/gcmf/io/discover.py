@@ -55,6 +55,11 @@ class Found:
                 self.notes.append(f"{look.name}.{name} was not used: it holds numbers, but for {odd!r}.")
         return [f"not used: {', '.join(f'{name} ({why})' for name, why in columns.items())}"] if columns else []
 
+    def say_lacking(self, look: Look, ids: Iterable[str]) -> None:
+        """Note the lines that cannot be used, as an id is missing."""
+        for column in (look.columns[name] for name in ids if look.columns[name].nulls):
+            self.notes.append(f"{look.name}.{column.name} is empty in {counted(column.nulls, 'line')}: left out.")
+
     def relate(self, spec: RelationSpec, reasons: list[str]) -> None:
         """Add a relation, unless the model cannot have it beside the others."""
         taken = self.taken(spec.rows, spec.cols)
@@ -124,13 +129,9 @@ def _origin(look: Look) -> dict[str, Any]:
     return {key: value for key, value in asdict(look.source).items() if key not in ("query", "where")}
 
 
-def _whole(found: Found, look: Look, ids: Iterable[str]) -> str | None:
-    """Return the condition that a line has all of its ids, and note it, where some have not."""
-    lacking = [name for name in ids if look.columns[name].nulls]
-    for name in lacking:
-        lines = counted(look.columns[name].nulls, "line")
-        found.notes.append(f"{look.name}.{name} is empty in {lines}, which {look.name} is read without.")
-    return " AND ".join(f"{quote(name)} IS NOT NULL" for name in lacking) or None
+def _whole(look: Look, *ids: str) -> str | None:
+    """Return the condition that a line has its ids, where some have not."""
+    return " AND ".join(f"{quote(name)} IS NOT NULL" for name in ids if look.columns[name].nulls) or None
 
 
 def _grouped(look: Look, columns: tuple[str, str], value: str) -> dict[str, Any]:
@@ -149,7 +150,8 @@ def _pair(found: Found, look: Look, links: Links) -> None:
         return
     value, reasons = _value_column(found, look, (row, col))
     reasons = [_ids_said(look, links, row), _ids_said(look, links, col), *reasons]
-    repeated, where = repeats(look, (row, col)), _whole(found, look, (row, col))
+    repeated, where = repeats(look, (row, col)), _whole(look, row, col)
+    found.say_lacking(look, (row, col))
     if value is None:
         origin = _origin(look)
         if repeated:
@@ -157,8 +159,8 @@ def _pair(found: Found, look: Look, links: Links) -> None:
             reasons.append(f"{counted(repeated, 'pair')} listed more than once: each counts as once")
         reasons.append('no column of values: a listed pair is a 1, and blanks = "zero" takes all others for 0;'
                        ' use "missing" if nothing is known of them')  # fmt: skip
-        spec = RelationSpec(**origin, where=where, name=look.name, rows=rows, cols=cols, row=row, col=col, likelihood="bernoulli",
-                            blanks="zero")  # fmt: skip
+        spec = RelationSpec(**origin, where=where, name=look.name, rows=rows, cols=cols, row=row, col=col,
+                            likelihood="bernoulli", blanks="zero")  # fmt: skip
         found.relate(spec, reasons)
         return
     likelihood, why = _likelihood(look.columns[value])
@@ -178,11 +180,11 @@ def _triple(found: Found, look: Look, links: Links) -> None:
     """A table with three columns of ids or more: how often each two of them meet."""
     unused = found.ignore(look, {name: "only how often ids meet is used" for name in look.columns
                                  if name not in links.of(look)})  # fmt: skip
-    _whole(found, look, links.of(look))
+    found.say_lacking(look, links.of(look))
     for (row, rows), (col, cols) in combinations(links.of(look).items(), 2):
-        where = _whole(Found(), look, (row, col))
-        spec = RelationSpec(**_grouped(look, (row, col), "count(*) AS n"), where=where, name=f"{look.name}_{rows}_{cols}", rows=rows,
-                            cols=cols, row=row, col=col, value="n", likelihood="poisson", blanks="missing")  # fmt: skip
+        spec = RelationSpec(**_grouped(look, (row, col), "count(*) AS n"), where=_whole(look, row, col),
+                            name=f"{look.name}_{rows}_{cols}", rows=rows, cols=cols, row=row, col=col, value="n",
+                            likelihood="poisson", blanks="missing")  # fmt: skip
         found.relate(spec, [f"{look.name} has {len(links.of(look))} columns of ids: how often each two meet is a count",
                             *unused, 'blanks = "missing": a pair that never met is not taken for a 0'])  # fmt: skip
 
@@ -192,10 +194,9 @@ def _references(found: Found, look: Look, links: Links) -> None:
     key = look.key or ""
     for column, entity in links.of(look).items():
         if column != key:
-            where = f"{quote(column)} IS NOT NULL" if look.columns[column].nulls else None
             own = links.entities[look.name, key]
-            spec = RelationSpec(**_origin(look), where=where, name=f"{look.name}_{entity}", rows=own, cols=entity,
-                                row=key, col=column, likelihood="bernoulli", blanks="zero")  # fmt: skip
+            spec = RelationSpec(**_origin(look), where=_whole(look, column), name=f"{look.name}_{entity}", rows=own,
+                                cols=entity, row=key, col=column, likelihood="bernoulli", blanks="zero")  # fmt: skip
             found.relate(
                 spec, [_ids_said(look, links, column), "each line refers to one: it is a 1, and all others are 0"]
             )

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from gcmf.io.columns import counted
 from gcmf.io.look import files_of, relative, table_name
 from gcmf.io.schema import RelationSpec
 
@@ -84,7 +85,7 @@ def _matrix_relation(file: Path, said: tuple[int, int, int, str, str, str], base
     blanks = None if layout == "array" else "missing" if likelihood == "gaussian" else "zero"
     spec = RelationSpec(source=relative(file, base), name=name, rows=f"{name}_row", cols=f"{name}_col",
                         likelihood=likelihood, blanks=blanks, layout="matrix")  # fmt: skip
-    shape = f"{rows:,} × {cols:,}, {entries:,} entries of kind {field}"
+    shape = f"{rows:,} × {cols:,}, {counted(entries, 'value')} of kind {field}"
     note = f"{file.name} does not say what its rows and columns are: rename {spec.rows} and {spec.cols}"
     note += f'; nor what its blanks are: blanks = "{blanks}" is a guess.' if blanks else "."
     return spec, [f"a Matrix Market file, {shape}; its rows and columns are numbered from 0"], [note]
