@@ -138,3 +138,12 @@ def test_a_table_of_bits_without_ids_is_a_matrix_with_numbered_lines(tmp_path, n
     assert data.relations["answers"].n_cells == 4 * n_lines
     assert data.entities["answer_row"].ids[0] == 1
     assert data.relations["answers"].cells.triplets().x[:4].tolist() == list(lines[0])
+
+
+def test_tables_of_bits_without_header_have_columns_of_their_own(tmp_path):
+    for name in ("drugs", "genes"):
+        lines = [" ".join(str((k * j + k) % 3 % 2) for j in range(10)) for k in range(12)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    found = discover(tmp_path, base=tmp_path)
+    assert [one[:2] for one in joins(found).values()] == [("drug_row", "drug_column"), ("gene_row", "gene_column")]
+    assert read_back(found, tmp_path).relations["genes"].shape == (12, 10)

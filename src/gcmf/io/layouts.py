@@ -59,7 +59,8 @@ def _column_set(look: Look, names: list[str], looks: list[Look], links: Links) -
                 return links.entities[other.name, other.key], f" as {other.name} lists them"
     alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*(name.lower() for name in names), strict=False))
     start = "".join(letters[0] for letters in alike).rstrip("0123456789_- .")
-    return (start, "") if len(start) >= 3 else (f"{look.stem}_column", "")
+    # A table without a header has column0, column1 and so on, which are no entities that another one has too.
+    return (start, "") if len(start) >= 3 and start != "column" else (f"{look.stem}_column", "")
 
 
 def matrix_relations(source: Path, *, base: Path) -> tuple[list[Suggested], list[str]]:
