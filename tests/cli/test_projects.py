@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import gcmf
 from gcmf.cli import main
 from gcmf.datasets.folder import find_data_folder
-from io_samples import film_database, lastfm, movielens
+from io_samples import film_database, lastfm, movielens, write_csv
 
 COMMAND = [sys.executable, "-c", "from gcmf.cli.main import app; app()"]
 
@@ -114,6 +114,26 @@ def test_init_reports(fitted, tmp_path):
     again = run("init", fitted / "films.db")
     assert again.exit_code == 1
     assert "--force" in again.stderr
+
+
+def test_init_of_nothing_says_so_even_where_a_project_is(fitted, monkeypatch):
+    monkeypatch.chdir(fitted)
+    assert Path("gcmf.toml").exists()
+    done = run("init", "nowhere")
+    assert done.exit_code == 1
+    assert "There is no file or folder nowhere" in done.stderr
+
+
+def test_init_prints_doubts_first_and_counts_in_english(tmp_path):
+    ratings = [("u1", "f1", 2.5), ("u1", "f1", 3.5), ("u2", "f1", 1), ("u2", "f2", 4), ("u1", "f2", 0.5)]
+    write_csv(tmp_path / "r.csv", ("user", "film", "stars"), ratings)
+    write_csv(tmp_path / "films.csv", ("film", "year"), [("f1", 1950), ("f2", 1999)])
+    done = run("init", tmp_path)
+    shown = " ".join(done.stdout.split())
+    assert shown.startswith("to be checked: r.user was taken for ids of user, since")
+    assert "if it holds something else, name another column as row or col." in shown
+    assert "r lists 1 pair more than once; the avg of the values is used." in shown
+    assert "features films: 1 column of film" in shown
 
 
 def test_fit_reports_held_out_errors(fitted, tmp_path):

@@ -63,6 +63,8 @@ def test_repr(data):
         "  genres: movie x genre (bernoulli), 5 x 2, 3 cells (30% observed)\n"
         "  entities: user 2, movie 5, genre 2"
     )
+    alone = Collection([Relation("r", "a", "b", np.eye(2))])
+    assert repr(alone).startswith("<Collection: 1 relation, 2 entity sets, 4 cells>")
     shown = repr(data.relations["ratings"]).replace("\N{MULTIPLICATION SIGN}", "x")
     assert shown == "<BoundRelation ratings: user x movie (gaussian), 2 x 5, 6 cells (60% observed)>"
 

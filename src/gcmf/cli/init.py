@@ -19,10 +19,13 @@ def init(
     """Look at tables, and write a first gcmf.toml with every guess explained."""
     from gcmf.cli.reading import waiting  # noqa: PLC0415 - help must not wait for it
     from gcmf.cli.screen import console, show_json  # noqa: PLC0415 - help must not wait for them
+    from gcmf.io.columns import counted  # noqa: PLC0415
     from gcmf.io.discover import discover  # noqa: PLC0415
+    from gcmf.io.look import files_of  # noqa: PLC0415
     from gcmf.io.write import check_target, write_project  # noqa: PLC0415
 
     target = out or (source if source.is_dir() else source.parent) / "gcmf.toml"
+    files_of(source)  # a source that is not there is refused first
     check_target(target, replace=force)
     with waiting("Looking at") as report:
         found = discover(source, base=target.parent, report=report)
@@ -35,13 +38,13 @@ def init(
         })  # fmt: skip
         return
     screen = console(wide=True)
+    for note in found.notes:
+        screen.print(f"to be checked: {note}", markup=False)
     for one in found.relations:
         screen.print(f"relation {one.name}: {one.rows} × {one.cols} ({one.likelihood})", markup=False)
     for feature in found.features:
         count = len(feature.numeric) + len(feature.booleans) + len(feature.categories)
-        screen.print(f"features {feature.name}: {count} columns of {feature.rows}", markup=False)
-    for note in found.notes:
-        screen.print(f"to be checked: {note}", markup=False)
+        screen.print(f"features {feature.name}: {counted(count, 'column')} of {feature.rows}", markup=False)
     if found.unused:
         screen.print(f"not used: {', '.join(found.unused)}", markup=False)
     screen.print(f"Written: {target}", markup=False, soft_wrap=True)

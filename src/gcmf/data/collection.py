@@ -261,7 +261,8 @@ class Collection:
         return part
 
     def __repr__(self) -> str:
-        head = f"{len(self.relations)} relations, {len(self.entities)} entity sets, {self.n_cells:,} cells"
+        relations = "1 relation" if len(self.relations) == 1 else f"{len(self.relations)} relations"
+        head = f"{relations}, {len(self.entities)} entity sets, {self.n_cells:,} cells"
         lines = [f"<Collection: {head}>"]
         for own in self.relations.values():
             lines.append(f"  {own.schema}, {own.size}")

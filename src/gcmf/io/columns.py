@@ -15,6 +15,21 @@ if TYPE_CHECKING:
 _ID_WORDS = {"id", "ids", "key", "pk", "fk", "uuid"}
 _TIME = re.compile(r"(^|_)(time|timestamp|date|datetime|day|month|created|updated|at|on|ts)(_|$)")
 _CODE = re.compile(r"(^|_)(zip|zipcode|postcode|postal|phone|ssn|isbn|url|uri|link|email)(_|$)")
+RATING_WORDS = {"rating", "score", "stars", "grade", "value"}
+COUNT_WORDS = {
+    "count",
+    "counts",
+    "n",
+    "num",
+    "plays",
+    "weight",
+    "quantity",
+    "qty",
+    "freq",
+    "frequency",
+    "amount",
+    "clicks",
+}
 _FEW = 64
 """Up to so many columns DuckDB summarizes them all in one question; it takes a tenth of a second for each."""
 _CELLS = 50_000_000
@@ -56,6 +71,11 @@ class Column:
         """Whether its name says that its numbers count nothing: a zip code, a link."""
         return bool(_CODE.search("_".join(self.words)))
 
+    @cached_property
+    def names_value(self) -> bool:
+        """Whether its name says that it holds the values of cells: stars, quantity."""
+        return bool(set(self.words) & (RATING_WORDS | COUNT_WORDS))
+
     @property
     def is_number(self) -> bool:
         """Whether it holds numbers, or true and false."""
@@ -93,6 +113,11 @@ def singular(word: str) -> str:
     return (
         word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is", "series")) and len(word) > 3 else word
     )
+
+
+def counted(number: int, word: str) -> str:
+    """Return "1 column" or "2 columns"."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def summarize(table: Table) -> tuple[int, dict[str, Column]]:

@@ -7,13 +7,16 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from gcmf.errors import DataError
+from gcmf.io.columns import COUNT_WORDS, RATING_WORDS, counted
 from gcmf.io.guess import Links, link
 from gcmf.io.layouts import matrix_relations, wide_relation
 from gcmf.io.look import look_at
 from gcmf.io.schema import EntitySpec, FeatureSpec, RelationSpec
 from gcmf.io.sql import quote
+from gcmf.io.surrogates import drop_surrogates, repeats
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from gcmf.io.columns import Column
@@ -23,21 +26,6 @@ _MAX_CATEGORIES = 50
 _RULE = (
     "numeric: standardized, gaussian; booleans: as they are, bernoulli; categories: a 0/1 column per value, bernoulli"
 )
-_RATING_WORDS = {"rating", "score", "stars", "grade", "value"}
-_COUNT_WORDS = {
-    "count",
-    "counts",
-    "n",
-    "num",
-    "plays",
-    "weight",
-    "quantity",
-    "qty",
-    "freq",
-    "frequency",
-    "amount",
-    "clicks",
-}
 
 
 @dataclass
@@ -59,12 +47,18 @@ class Found:
 
     def ignore(self, look: Look, columns: dict[str, str]) -> list[str]:
         """Note the columns of a table that are not used, and why; return the comment that says so."""
+        columns = dict.fromkeys(look.surrogates, "it only tells the lines apart") | columns
         self.unused += [f"{look.name}.{name} ({why})" for name, why in columns.items()]
         for name in columns:
-            odd = look.columns[name].odd
+            odd = None if name in look.surrogates else look.columns[name].odd
             if odd is not None:
                 self.notes.append(f"{look.name}.{name} was not used: it holds numbers, but for {odd!r}.")
         return [f"not used: {', '.join(f'{name} ({why})' for name, why in columns.items())}"] if columns else []
+
+    def say_lacking(self, look: Look, ids: Iterable[str]) -> None:
+        """Note the lines that cannot be used, as an id is missing."""
+        for column in (look.columns[name] for name in ids if look.columns[name].nulls):
+            self.notes.append(f"{look.name}.{column.name} is empty in {counted(column.nulls, 'line')}: left out.")
 
     def relate(self, spec: RelationSpec, reasons: list[str]) -> None:
         """Add a relation, unless the model cannot have it beside the others."""
@@ -94,8 +88,9 @@ def discover(source: Path, *, base: Path, report: Report = lambda *_: None) -> F
     if not looks and not matrices:
         msg = f"{source} holds no table that can be read." + "".join(f" {note}" for note in skipped)
         raise DataError(msg)
+    looks, doubts = drop_surrogates(looks)
     links = link(looks)
-    found = Found(notes=[*skipped, *links.notes])
+    found = Found(notes=[*doubts, *skipped, *links.notes])
     wide = [look for look in looks if look.is_wide]
     for look in [one for one in wide if _is_constant(one)]:
         found.notes.append(f"{look.name} was left out: all of its numbers are the same, which says nothing.")
@@ -134,6 +129,11 @@ def _origin(look: Look) -> dict[str, Any]:
     return {key: value for key, value in asdict(look.source).items() if key not in ("query", "where")}
 
 
+def _whole(look: Look, *ids: str) -> str | None:
+    """Return the condition that a line has its ids, where some have not."""
+    return " AND ".join(f"{quote(name)} IS NOT NULL" for name in ids if look.columns[name].nulls) or None
+
+
 def _grouped(look: Look, columns: tuple[str, str], value: str) -> dict[str, Any]:
     """Return the source of a table whose cells are put together by a query."""
     origin = _origin(look)
@@ -150,16 +150,17 @@ def _pair(found: Found, look: Look, links: Links) -> None:
         return
     value, reasons = _value_column(found, look, (row, col))
     reasons = [_ids_said(look, links, row), _ids_said(look, links, col), *reasons]
-    repeated = _repeats(look, (row, col))
+    repeated, where = repeats(look, (row, col)), _whole(look, row, col)
+    found.say_lacking(look, (row, col))
     if value is None:
         origin = _origin(look)
         if repeated:
             origin = {**_grouped(look, (row, col), "1 AS related")}
-            reasons.append(f"{repeated:,} pairs are listed more than once, which counts as once")
+            reasons.append(f"{counted(repeated, 'pair')} listed more than once: each counts as once")
         reasons.append('no column of values: a listed pair is a 1, and blanks = "zero" takes all others for 0;'
                        ' use "missing" if nothing is known of them')  # fmt: skip
-        spec = RelationSpec(**origin, name=look.name, rows=rows, cols=cols, row=row, col=col, likelihood="bernoulli",
-                            blanks="zero")  # fmt: skip
+        spec = RelationSpec(**origin, where=where, name=look.name, rows=rows, cols=cols, row=row, col=col,
+                            likelihood="bernoulli", blanks="zero")  # fmt: skip
         found.relate(spec, reasons)
         return
     likelihood, why = _likelihood(look.columns[value])
@@ -167,8 +168,10 @@ def _pair(found: Found, look: Look, links: Links) -> None:
     if repeated:
         how = "sum" if likelihood == "poisson" else "max" if likelihood == "bernoulli" else "avg"
         origin = _grouped(look, (row, col), f"{how}({quote(value)}) AS {quote(value)}")
-        found.notes.append(f"{look.name} lists {repeated:,} pairs more than once; their {how} is used.")
-    spec = RelationSpec(**origin, name=look.name, rows=rows, cols=cols, row=row, col=col, value=value,
+        found.notes.append(
+            f"{look.name} lists {counted(repeated, 'pair')} more than once; the {how} of the values is used."
+        )
+    spec = RelationSpec(**origin, where=where, name=look.name, rows=rows, cols=cols, row=row, col=col, value=value,
                         likelihood=likelihood, blanks="missing")  # fmt: skip
     found.relate(spec, [*reasons, why, 'blanks = "missing": a pair that is not listed was never observed'])
 
@@ -177,9 +180,11 @@ def _triple(found: Found, look: Look, links: Links) -> None:
     """A table with three columns of ids or more: how often each two of them meet."""
     unused = found.ignore(look, {name: "only how often ids meet is used" for name in look.columns
                                  if name not in links.of(look)})  # fmt: skip
+    found.say_lacking(look, links.of(look))
     for (row, rows), (col, cols) in combinations(links.of(look).items(), 2):
-        spec = RelationSpec(**_grouped(look, (row, col), "count(*) AS n"), name=f"{look.name}_{rows}_{cols}", rows=rows,
-                            cols=cols, row=row, col=col, value="n", likelihood="poisson", blanks="missing")  # fmt: skip
+        spec = RelationSpec(**_grouped(look, (row, col), "count(*) AS n"), where=_whole(look, row, col),
+                            name=f"{look.name}_{rows}_{cols}", rows=rows, cols=cols, row=row, col=col, value="n",
+                            likelihood="poisson", blanks="missing")  # fmt: skip
         found.relate(spec, [f"{look.name} has {len(links.of(look))} columns of ids: how often each two meet is a count",
                             *unused, 'blanks = "missing": a pair that never met is not taken for a 0'])  # fmt: skip
 
@@ -189,10 +194,9 @@ def _references(found: Found, look: Look, links: Links) -> None:
     key = look.key or ""
     for column, entity in links.of(look).items():
         if column != key:
-            where = f"{quote(column)} IS NOT NULL" if look.columns[column].nulls else None
             own = links.entities[look.name, key]
-            spec = RelationSpec(**_origin(look), where=where, name=f"{look.name}_{entity}", rows=own, cols=entity,
-                                row=key, col=column, likelihood="bernoulli", blanks="zero")  # fmt: skip
+            spec = RelationSpec(**_origin(look), where=_whole(look, column), name=f"{look.name}_{entity}", rows=own,
+                                cols=entity, row=key, col=column, likelihood="bernoulli", blanks="zero")  # fmt: skip
             found.relate(
                 spec, [_ids_said(look, links, column), "each line refers to one: it is a 1, and all others are 0"]
             )
@@ -242,7 +246,7 @@ def _value_column(found: Found, look: Look, ids: tuple[str, str]) -> tuple[str |
     """Return the column of values of a table of cells, and what became of the others."""
     rest = [one for one in look.columns.values() if one.name not in ids]
     numbers = [one for one in rest if _no_value(one) is None]
-    named = [one for one in numbers if set(one.words) & (_RATING_WORDS | _COUNT_WORDS)]
+    named = [one for one in numbers if one.names_value]
     value = next(iter(named or numbers), None)
     if len(numbers) > 1 and len(named) != 1 and value is not None:
         others = ", ".join(one.name for one in numbers if one is not value)
@@ -271,19 +275,13 @@ def _likelihood(column: Column) -> tuple[str, str]:
     if column.kind != "integer" or low < 0:
         return "gaussian", f"gaussian: {name} real numbers from {low:g} to {high:g}"
     words = set(column.words)
-    scale = high <= 10 and column.distinct <= 11 and not words & _COUNT_WORDS
-    if scale or words & _RATING_WORDS:
+    scale = high <= 10 and column.distinct <= 11 and not words & COUNT_WORDS
+    if scale or words & RATING_WORDS:
         return (
             "gaussian",
             f"gaussian: {name} {column.distinct} levels from {low:g} to {high:g}, a scale rather than a count",
         )
     return "poisson", f"poisson: {name} whole numbers from {low:g} to {high:g}, as counts are"
-
-
-def _repeats(look: Look, ids: tuple[str, str]) -> int:
-    pair = ", ".join(map(quote, ids))
-    repeated = f"SELECT {pair} FROM {look.table.sql} GROUP BY {pair} HAVING count(*) > 1"
-    return int(look.table.ask(f"SELECT count(*) FROM ({repeated})")[0][0])
 
 
 def _ids_said(look: Look, links: Links, column: str) -> str:

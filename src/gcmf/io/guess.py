@@ -144,7 +144,10 @@ def _loose(looks: list[Look], links: Links) -> None:
         if look.name not in links.itself and len(found) < 2 <= len(found) + len(plain) and len(look.columns) <= 5:
             for column in plain[: 2 - len(found)]:
                 links.add(look, column.name, stem_of(column, look), "it is among the first columns of a table of cells")
-                links.notes.append(f"{look.name}.{column.name} was taken for ids of {stem_of(column, look)}: check.")
+                links.notes.append(
+                    f"{look.name}.{column.name} was taken for ids of {stem_of(column, look)}, since it is among the"
+                    " first columns and no name says id; if it holds something else, name another column as row or col."
+                )
 
 
 def _twin(looks: list[Look], links: Links, look: Look, column: Column) -> str | None:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from gcmf.io.columns import counted
 from gcmf.io.look import files_of, relative, table_name
 from gcmf.io.schema import RelationSpec
 
@@ -40,6 +41,12 @@ def wide_relation(look: Look, looks: list[Look], links: Links) -> Suggested:
         f"{look.name} was taken for a wide table, a column per {cols}{why}; if its columns differ in kind, make it"
         f" [features.{look.name}] with numeric = [...]."
     )
+    if look.is_numbered:
+        reasons[0] = f"no column can hold ids, as all {len(rest)} hold 0 and 1: a column per {cols}, lines are numbered"
+        note = (
+            f"{look.name} has no column of ids: it was taken for a wide table, its lines numbered from 1 as {key}, a"
+            f" column per {cols}{why}; to relate its lines with other tables, give it a column of ids."
+        )
     return spec, reasons, [note]
 
 
@@ -52,7 +59,8 @@ def _column_set(look: Look, names: list[str], looks: list[Look], links: Links) -
                 return links.entities[other.name, other.key], f" as {other.name} lists them"
     alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*(name.lower() for name in names), strict=False))
     start = "".join(letters[0] for letters in alike).rstrip("0123456789_- .")
-    return (start, "") if len(start) >= 3 else (f"{look.stem}_column", "")
+    # A table without a header has column0, column1 and so on, which are no entities that another one has too.
+    return (start, "") if len(start) >= 3 and start != "column" else (f"{look.stem}_column", "")
 
 
 def matrix_relations(source: Path, *, base: Path) -> tuple[list[Suggested], list[str]]:
@@ -78,7 +86,7 @@ def _matrix_relation(file: Path, said: tuple[int, int, int, str, str, str], base
     blanks = None if layout == "array" else "missing" if likelihood == "gaussian" else "zero"
     spec = RelationSpec(source=relative(file, base), name=name, rows=f"{name}_row", cols=f"{name}_col",
                         likelihood=likelihood, blanks=blanks, layout="matrix")  # fmt: skip
-    shape = f"{rows:,} × {cols:,}, {entries:,} entries of kind {field}"
+    shape = f"{rows:,} × {cols:,}, {counted(entries, 'value')} of kind {field}"
     note = f"{file.name} does not say what its rows and columns are: rename {spec.rows} and {spec.cols}"
     note += f'; nor what its blanks are: blanks = "{blanks}" is a guess.' if blanks else "."
     return spec, [f"a Matrix Market file, {shape}; its rows and columns are numbered from 0"], [note]

@@ -46,6 +46,8 @@ class Look:
     """The column that tells its lines apart, if one does."""
     foreign: dict[str, str]
     """Column to the table that it is declared to refer to."""
+    surrogates: tuple[str, ...] = ()
+    """Columns that only tell the lines apart, and are not among its columns."""
 
     @property
     def stem(self) -> str:
@@ -58,7 +60,13 @@ class Look:
         """Whether it has a key, and beside it many columns that are all numbers: entities of one set, perhaps."""
         rest = [one for one in self.columns.values() if one.name != self.key]
         plain = [one for one in rest if one.is_number and not one.is_id and not one.is_time]
-        return self.key is not None and len(rest) >= _WIDE and len(plain) == len(rest)
+        many = len(rest) >= _WIDE or self.is_numbered
+        return self.key is not None and many and len(plain) == len(rest)
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether its key is the number of the line, which only a query has."""
+        return self.source.query is not None
 
     def distinct(self, column: str) -> str:
         """The different values of a column in SQL, as text."""
@@ -143,7 +151,7 @@ def _look_at_file(file: Path, base: Path) -> tuple[list[Look], list[str]]:
     if len(look.columns) < 2:
         msg = "it has one column only"
         raise DataError(msg)
-    return [look], notes
+    return [_number_lines(look, base)], notes
 
 
 def relative(file: Path, base: Path) -> str:
@@ -193,7 +201,20 @@ def _declared(connection: object, name: str) -> tuple[str | None, dict[str, str]
 def _look_at_table(name: str, path: str, folder: Path, *, key: str | None, foreign: dict[str, str]) -> Look:
     """Look at a table of a database."""
     source = Source(source=path, table=name)
-    return _summarize(name, source, open_table(source, folder), key=key, foreign=foreign)
+    return _number_lines(_summarize(name, source, open_table(source, folder), key=key, foreign=foreign), folder)
+
+
+def _number_lines(look: Look, folder: Path) -> Look:
+    """Give a table of nothing but 0 and 1 the numbers of its lines as key: none of its columns can hold ids."""
+    bits = len(look.columns) > 1 and all(one.is_bits and not one.is_id for one in look.columns.values())
+    if look.key is not None or not bits:
+        return look
+    key = f"{look.stem}_row"
+    while key in look.columns:
+        key += "_"
+    query = f"SELECT row_number() OVER () AS {quote(key)}, * FROM {quote(look.source.table or 'source')}"
+    source = replace(look.source, table=None, query=query)
+    return _summarize(look.name, source, open_table(source, folder), key=key, foreign={})
 
 
 def _summarize(name: str, source: Source, table: Table, *, key: str | None, foreign: dict[str, str]) -> Look:
@@ -205,7 +226,8 @@ def _summarize(name: str, source: Source, table: Table, *, key: str | None, fore
 def _find_key(look: Look) -> str | None:
     """Return the column that could be a key: unique, named as an id or as the table, or else the first."""
     unique = [one for one in look.columns.values()
-              if one.kind in ("integer", "text") and one.distinct == look.rows > 0 and not one.nulls]  # fmt: skip
+              if one.kind in ("integer", "text") and one.distinct == look.rows > 0 and not one.nulls
+              and (one.is_id or not one.is_bits)]  # fmt: skip
     named = [one for one in unique if one.is_id or stem_of(one, look) == look.stem]
     first = next(iter(look.columns), None)
     # In a table of pairs the first ids may happen to be all different; a second column of ids gives it away.
