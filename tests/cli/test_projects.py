@@ -471,3 +471,26 @@ def test_the_shell_completes_commands():
     environment = {"COMP_WORDS": "gcmf ev", "COMP_CWORD": "1", "_GCMF_COMPLETE": "complete_bash"}
     done = CliRunner().invoke(main.app, [], env=environment, prog_name="gcmf")
     assert done.stdout.split() == ["evaluate"]
+
+
+def test_one_is_not_many(tmp_path):
+    z = np.random.default_rng(0).normal(size=(2, 20))
+    pd.DataFrame(np.outer(*z)).add_prefix("film").to_csv(tmp_path / "w.csv", index_label="user")
+    (tmp_path / "gcmf.toml").write_text(
+        '[relations.wide]\nsource = "w.csv"\nlayout = "wide"\nrows = "user"\ncols = "film"\n'
+    )
+    done = run("fit", tmp_path, "--n-factors", 1, "--max-iter", 1)
+    assert "<Collection: 1 relation, 2 entity sets, 400 cells>" in done.stderr
+    assert "1 factor," in done.stderr
+    assert "1 sweep, " in done.stdout
+    assert "1 active factor: 1 shared" in done.stdout
+    assert "1 active factor: 1 shared\n  1 sweep, " in repr(gcmf.load(tmp_path / "model.gcmf"))
+
+
+def test_the_first_bar_of_the_demonstration_claims_nothing_of_the_cache():
+    from gcmf.cli.demo_screen import Progress  # noqa: PLC0415 - imports what fits need
+
+    bars = Progress()
+    for name in ("gCMF", "CMF"):
+        bars.report(name, None)
+    assert [task.fields["state"] for task in bars._bars.tasks] == ["starting (may have to compile)", "starting"]

@@ -70,7 +70,7 @@ def _open(path: Path) -> tuple[dict[str, Any], Tensors]:
         why = "" if isinstance(error, SafetensorError) else f" ({error})"
         msg = (
             f"{path} cannot be read as a gcmf model: it is no model file, or a piece of it is missing{why}. "
-            "A model file is what `gcmf fit` or model.save(path) writes."
+            "A model file is what model.save(path) writes."
         )
         raise StorageError(msg) from error
 
