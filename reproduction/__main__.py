@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gcmf.cli.screen import bar_text, console, show_error, show_stop, stopping
-from gcmf.demo_figure import make_folder
 from gcmf.errors import DataError, GcmfError
+from gcmf.io.outputs import make_folder
 from reproduction import faces, figure2, genes, likelihood, recommenders, vb_vs_map
 from reproduction.base import Progress, Size
 from reproduction.real import missing_data

@@ -82,15 +82,6 @@ def _draw_pictures(figure: SubFigure, demo: Demo) -> None:
     figure.suptitle(f"The first {len(shown)} images whose right half was hidden (pale: not seen)", **_HEADING)
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder, if it is not there, before anybody waits for what goes into it."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"Cannot make the folder {folder}: {error.strerror}. Choose another one."
-        raise StorageError(msg) from error
-
-
 def check_files(folder: Path, *, force: bool) -> None:
     """Refuse, unless `force`, a folder with files of the same names that the demonstration did not write."""
     figure, model = folder / FIGURE, folder / MODEL

@@ -66,6 +66,11 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]!r}?" if near else ""
 
 
+def counted(number: int, noun: str) -> str:
+    """Return "1 factor", or "2,000 factors"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def _numbered(faults: tuple[str, ...]) -> str:
     if len(faults) == 1:
         return faults[0]

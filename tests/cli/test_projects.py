@@ -1,6 +1,7 @@
 """From a source to tables through the real command, and every command's report."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import gcmf
 from gcmf.cli import main
 from gcmf.datasets.folder import find_data_folder
+from gcmf.options import FitOptions
 from io_samples import film_database, lastfm, movielens, write_csv
 
 COMMAND = [sys.executable, "-c", "from gcmf.cli.main import app; app()"]
@@ -178,6 +180,11 @@ def test_describe(fitted):
     assert "user (30), film (30)" in shown
     assert "user × film" in shown
     assert "5 sweeps" in shown
+    # The ratings' noise is in stars, that of the numbers about users and films is not.
+    noise = {line.split()[0]: line for line in shown.splitlines() if " gaussian " in line}
+    assert {name: "*" in line for name, line in noise.items()} == {
+        one["name"]: one["standardized"] for one in report["relations"] if one["likelihood"] == "gaussian"
+    }
 
 
 def test_predict_pairs(fitted, tmp_path):
@@ -315,9 +322,25 @@ def test_evaluate(fitted):
     assert (table["difference_se"].drop("gCMF") > 0).all()
     assert set(table["measure"]) == {"rmse"}
     assert table["auc"].isna().all()
+    stopped = table["unconverged"].sum()
+    assert 0 < stopped <= 2 * len(table)
+    assert f"{stopped} of {2 * len(table)} fits stopped at max_iter before converging: raise --max-iter." in done.stderr
     wrong = run("evaluate", fitted, "--relation", "rating")
     assert wrong.exit_code == 1
     assert "Did you mean 'ratings'?" in wrong.stderr
+
+
+def test_numbers_of_a_column_have_as_many_decimals(capsys):
+    from gcmf.cli.evaluate_screen import _show  # noqa: PLC0415 - imports what fits need
+
+    table = pd.DataFrame({
+        "relation": "ratings", "method": ["gCMF", "CMF", "alone"], "measure": "rmse", "error": [0.51, 1.0, 0.5123456],
+        "difference": [0, 0.49, 0.0023456], "difference_se": [0, 0.1, 0.000012], "auc": np.nan,
+        "average_precision": np.nan, "folds": 2, "hidden": 9,
+    })  # fmt: skip
+    _show(table)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[3:6]]
+    assert lines == [["gCMF", "0.510"], ["CMF", "1.000", "+0.4900", "0.1000"], ["alone", "0.512", "+0.0023", "0.0000"]]
 
 
 def test_doctor():
@@ -348,6 +371,28 @@ def test_every_command_has_help():
     assert "Exit codes" in shown
 
 
+def test_help_shows_flags_as_flags_and_where_defaults_come_from(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("init", "fit", "predict", "describe", "export", "evaluate", "doctor", "demo"):
+        shown = run(name, "--help").stdout
+        assert "<bool>" not in shown, name
+        assert "list[" not in shown, name
+    assert "<bool>" not in run("--help").stdout
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = run("fit", "--help").stdout
+    defaults = FitOptions()
+    for value in (defaults.max_iter, defaults.n_factors):
+        assert f"else as the project file says, or {value}." in shown
+    assert "the numbers of a\n" in re.sub(" +\n", "\n", shown)
+
+
+def test_the_lines_of_the_first_help_fit_80_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip() for line in run("--help").stdout.splitlines()]
+    start = lines.index("Exit codes:")
+    assert [line.split()[0] for line in lines[start + 1 : start + 5]] == ["0", "1", "2", "130"]
+
+
 def test_features_are_predicted_in_their_own_units(tmp_path):
     rng = np.random.default_rng(0)
     z = rng.normal(size=40)
@@ -370,6 +415,9 @@ def test_features_are_predicted_in_their_own_units(tmp_path):
     assert two["mean"].tolist() == pytest.approx([found.loc[3, "height"], found.loc[4, "age"]])
     mean, std = gcmf.load(model).predict("people_numbers", [3, 4], ["height", "age"], return_std=True)
     assert (two["mean"].tolist(), two["std"].tolist()) == (pytest.approx(mean), pytest.approx(std))
+    shown = run("describe", model).stdout
+    assert re.search(r"people_numbers .*gaussian +\S+\d\* ", shown)
+    assert "* in standard deviations of each column" in shown
     run("export", model, tmp_path / "tables")
     units = pd.read_parquet(tmp_path / "tables" / "units_people_numbers.parquet").set_index("column")
     assert units.loc["age"].tolist() == pytest.approx([people["age"].mean(), people["age"].std(ddof=0)])
@@ -395,28 +443,74 @@ def test_every_report_can_be_json(fitted, tmp_path):
         assert "--json" in run(name, "--help").stdout, name
 
 
-def test_the_live_line_says_what_matters_first():
+class Errors:
+    scores: ClassVar = {"ratings": {"rmse": 0.51234}, "seen": {"log_loss": 0.3}}
+    sweep = 3
+
+
+class Info:
+    iteration, elbo, change, n_factors = 3, -1234.56, 0.5, 7
+
+
+def live_line(width, monkeypatch, *, errors=Errors, info=Info, max_iter=1000):
+    """Return what is shown of a sweep when two sweeps have taken four seconds."""
     from gcmf.cli.fit_screen import Live  # noqa: PLC0415 - imports what fits need
 
-    class Errors:
-        scores: ClassVar = {"ratings": {"rmse": 0.51234}, "seen": {"log_loss": 0.3}}
-
-    class Info:
-        iteration, elbo, change, n_factors = 3, -1234.56, 0.5, 7
-
-    live = Live(1000, Errors())
-    Info.iteration = 1
-    live(Info())
-    live._first -= 4  # as if two sweeps took four seconds
-    Info.iteration = 3
-    live(Info())
+    monkeypatch.setenv("COLUMNS", str(width))
+    live = Live(max_iter, errors())
+    live(info())
+    live._first -= 4
+    live(info())
     [task] = live._bars.tasks
-    said, rest = task.description.split(" left, ")
-    assert said.startswith("sweep 3/1,000, ≤ 0:33:")
-    assert rest == "held-out ratings RMSE 0.5123, 7 factors, ELBO -1,234.6 (+0.5)"
+    return task.description
+
+
+def test_the_live_line_says_everything_where_there_is_room(monkeypatch):
+    said, rest = live_line(160, monkeypatch).split(" left, ")
+    assert said.startswith("sweep 3/1000, ≤ 0:33:")
+    assert rest == "held-out ratings RMSE 0.5123, 7 factors, ELBO -1,235 (+0.5)"
+
+
+def test_the_live_line_fits_into_79_columns(monkeypatch):
+    class Late(Errors):
+        sweep = 987
+
+    class LateInfo(Info):
+        iteration, elbo, n_factors = 998, -12345678.9, 1
+
+    for scores in ({"ratings": {"rmse": 0.51234}}, {"a long name": {"log_loss": 0.51234}},
+                   {"users_numbers": {"negative_log_likelihood": -1.51234}}):  # fmt: skip
+        Late.scores = scores
+        line = live_line(80, monkeypatch, errors=Late, info=LateInfo)
+        assert len(line) <= 79
+        # Measured eleven sweeps ago, and said so.
+        assert re.search(r"^sweep 998/1000, .*held-out .* -?[01].\d+ @987, 1 factor, ELBO -12,345,679", line), line
 
 
 def test_the_shell_completes_commands():
     environment = {"COMP_WORDS": "gcmf ev", "COMP_CWORD": "1", "_GCMF_COMPLETE": "complete_bash"}
     done = CliRunner().invoke(main.app, [], env=environment, prog_name="gcmf")
     assert done.stdout.split() == ["evaluate"]
+
+
+def test_one_is_not_many(tmp_path):
+    z = np.random.default_rng(0).normal(size=(2, 20))
+    pd.DataFrame(np.outer(*z)).add_prefix("film").to_csv(tmp_path / "w.csv", index_label="user")
+    (tmp_path / "gcmf.toml").write_text(
+        '[relations.wide]\nsource = "w.csv"\nlayout = "wide"\nrows = "user"\ncols = "film"\n'
+    )
+    done = run("fit", tmp_path, "--n-factors", 1, "--max-iter", 1)
+    assert "<Collection: 1 relation, 2 entity sets, 400 cells>" in done.stderr
+    assert "1 factor," in done.stderr
+    assert "1 sweep, " in done.stdout
+    assert "1 active factor: 1 shared" in done.stdout
+    assert "1 active factor: 1 shared\n  1 sweep, " in repr(gcmf.load(tmp_path / "model.gcmf"))
+
+
+def test_the_first_bar_of_the_demonstration_claims_nothing_of_the_cache():
+    from gcmf.cli.demo_screen import Progress  # noqa: PLC0415 - imports what fits need
+
+    bars = Progress()
+    for name in ("gCMF", "CMF"):
+        bars.report(name, None)
+    assert [task.fields["state"] for task in bars._bars.tasks] == ["starting (may have to compile)", "starting"]

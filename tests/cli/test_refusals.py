@@ -1,5 +1,8 @@
 """Every refusal arrives as one paragraph that names the file, the column, the row number and the value."""
 
+import sqlite3
+
+import duckdb
 import pytest
 from typer.testing import CliRunner
 
@@ -123,6 +126,12 @@ def things(tmp_path_factory):
     (folder / "empty").write_text("")
     (folder / "cells.csv").write_text("user,film\na,x\n")
     (folder / "folder").mkdir()
+    with sqlite3.connect(folder / "shop.sqlite") as database:
+        database.execute("CREATE TABLE seen (user TEXT, film TEXT)")
+        database.execute("INSERT INTO seen VALUES ('café', ?)", (b"\xff\xfe",))
+    database.close()
+    duckdb.connect(str(folder / "shop.duckdb")).close()
+    (folder / "noise").write_bytes(b"\xff\xfe\x00")
     return folder
 
 
@@ -132,7 +141,7 @@ COMMANDS = {
     "describe a note": ("describe {}/notes.txt", "it is no model file"),
     "describe nothing in it": ("describe {}/empty", "it is no model file"),
     "export a note": ("export {}/notes.txt {}/t", "it is no model file"),
-    "export into a file": ("export {}/m.gcmf {}/notes.txt", "Cannot make the folder"),
+    "export into a file": ("export {}/m.gcmf {}/notes.txt", "it is a file; name a folder"),
     "predict no cells": ("predict {}/m.gcmf {}/cell.csv", "there is no such file in"),
     "predict an empty file": ("predict {}/m.gcmf {}/empty", "is empty"),
     "predict a folder": ("predict {}/m.gcmf {}/folder", "folder is a folder; name a file in it"),
@@ -143,9 +152,13 @@ COMMANDS = {
     "fit nothing": ("fit {}/none", "There is no project file"),
     "fit a folder": ("fit {}/folder", "There is no project file"),
     "fit a note": ("fit {}/notes.txt", "is not valid TOML"),
+    "fit SQLite": ("fit {}/shop.sqlite", "it is a database. Run `gcmf init shop.sqlite`"),
+    "fit DuckDB": ("fit {}/shop.duckdb", "it is a database. Run `gcmf init shop.duckdb`"),
+    "evaluate noise": ("evaluate {}/noise", "noise is no project file: it is not text"),
+    "describe a database": ("describe {}/shop.sqlite", "it is no model file, or a piece of it is missing. A model"),
     "fit an empty file": ("fit {}/empty", "describes no relation"),
     "evaluate nothing": ("evaluate {}/none", "There is no project file"),
-    "demo into a file": ("demo --out {}/notes.txt", "Cannot make the folder"),
+    "demo into a file": ("demo --out {}/notes.txt", "it is a file; name a folder"),
 }
 
 

@@ -18,7 +18,8 @@ def demo(
     from gcmf.cli.demo_screen import Progress, show_demo, show_files  # noqa: PLC0415 - help must not wait for them
     from gcmf.cli.screen import show_json, stopping  # noqa: PLC0415
     from gcmf.demo import run_demo  # noqa: PLC0415
-    from gcmf.demo_figure import check_files, make_folder, save_demo  # noqa: PLC0415
+    from gcmf.demo_figure import check_files, save_demo  # noqa: PLC0415
+    from gcmf.io.outputs import make_folder  # noqa: PLC0415
     from gcmf.io.results import describe  # noqa: PLC0415
 
     make_folder(out)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from gcmf.cli.screen import bar_text, console
 from gcmf.demo import GROUP, MAX_ITER, METHODS, findings
+from gcmf.errors import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,10 +54,12 @@ class Progress:
         """Open a line for a fit that starts, or move the one of a fit that runs."""
         if info is None:
             self._finish()
-            state = "starting (first run: compiling)" if not self._tasks else "starting"
+            state = "starting (may have to compile)" if not self._tasks else "starting"
             self._tasks[name] = self._bars.add_task(_FIT_NAMES.get(name, name), total=None, state=state)
             return
-        state = f"{info.iteration:>3} sweeps, {info.n_factors:>2} factors, ELBO {info.elbo:,.0f}"
+        state = (
+            f"{counted(info.iteration, 'sweep'):>10}, {counted(info.n_factors, 'factor'):>10}, ELBO {info.elbo:,.0f}"
+        )
         self._bars.update(self._tasks[name], total=MAX_ITER, completed=info.iteration, state=state)
 
     def _finish(self) -> None:

@@ -7,6 +7,10 @@ from typing import Any
 from rich.text import Text
 
 from gcmf.cli.screen import console, plain_table
+from gcmf.errors import counted
+
+_MARK = "*"
+"""Beside a noise that is not in the units of the table."""
 
 
 def show_model(found: dict[str, Any]) -> None:
@@ -18,9 +22,11 @@ def show_model(found: dict[str, Any]) -> None:
         screen.print()
         screen.print(Text(title, "bold"))
         screen.print(table)
+        if table.columns[0].header == "relation" and any(one["standardized"] for one in found["relations"]):
+            screen.print(f"{_MARK} in standard deviations of each column, as the biases that `export` writes")
     fit = found["fit"]
     screen.print()
-    screen.print(f"{fit['iterations']} sweeps, ELBO {fit['elbo']:,.1f}, {fit['says']}")
+    screen.print(f"{counted(fit['iterations'], 'sweep')}, ELBO {fit['elbo']:,.1f}, {fit['says']}")
 
 
 def _relations(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
@@ -28,7 +34,7 @@ def _relations(found: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's
     table.columns[1].justify = table.columns[2].justify = "left"
     table.columns[2].no_wrap = True
     for one in found["relations"]:
-        noise = "" if one["noise_std"] is None else f"{one['noise_std']:.3g}"
+        noise = "" if one["noise_std"] is None else f"{one['noise_std']:.3g}{_MARK if one['standardized'] else ''}"
         shares = (f"{one['explained'][name]:.1%}" for name in ("bias", "total"))
         joins = f"{one['rows']} × {one['cols']}"
         table.add_row(one["name"], joins, one["likelihood"], noise, *shares)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from rich import progress
 
 from gcmf.cli.reading import waiting
-from gcmf.cli.screen import bar_text, console, plain_table, show_json
+from gcmf.cli.screen import bar_text, console, plain_table, show_json, show_note
 from gcmf.errors import UnknownIdError, did_you_mean
 from gcmf.io.evaluate import GROUP, evaluate, methods
 from gcmf.io.holdout import MEASURES
@@ -43,6 +44,9 @@ def evaluate_and_show(
         show_json(table.to_dict(orient="records"))
     else:
         _show(table)
+    stopped, fits = table["unconverged"].sum(), table["folds"].sum()
+    if stopped:
+        show_note(f"{stopped} of {fits} fits stopped at max_iter before converging: raise --max-iter.")
 
 
 def _show(table: pd.DataFrame) -> None:
@@ -54,9 +58,15 @@ def _show(table: pd.DataFrame) -> None:
         shown = plain_table(
             "method", MEASURES[measure], "minus gCMF's", "± std. error", *(MEASURES[name] for name in more)
         )
+        digits = _decimals(lines["error"].abs().max())
         for row in lines.to_dict(orient="records"):
-            first = row["method"] == GROUP
-            gap = ("", "") if first else (f"{row['difference']:+.4g}", f"{row['difference_se']:.2g}")
-            shown.add_row(row["method"], f"{row['error']:.4g}", *gap, *(f"{row[name]:.4g}" for name in more))
+            gap = [f"{row['difference']:+.{digits + 1}f}", f"{row['difference_se']:.{digits + 1}f}"]
+            gap = ["", ""] if row["method"] == GROUP else gap
+            shown.add_row(row["method"], f"{row['error']:.{digits}f}", *gap, *(f"{row[name]:.4f}" for name in more))
         screen.print(shown)
         screen.print()
+
+
+def _decimals(largest: float) -> int:
+    """Return how many decimals show four digits of the largest number in a column."""
+    return max(0, 3 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 4

@@ -21,13 +21,27 @@ def fit(
         bool,
         typer.Option("--refit/--no-refit", help="After --holdout, fit all cells, or keep the model judged."),
     ] = True,
-    max_iter: Annotated[int | None, typer.Option(help="Sweeps, at most.", min=1)] = None,
-    n_factors: Annotated[int | None, typer.Option(help="Factors to start from.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides where the fit starts and what is hidden.", min=0)] = None,
+    max_iter: Annotated[
+        int | None, typer.Option(help="Sweeps, at most; else as the project file says, or 1000.", min=1)
+    ] = None,
+    n_factors: Annotated[
+        int | None, typer.Option(help="Factors to start from; else as the project file says, or 20.", min=1)
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Decides where the fit starts and what is hidden; else random_state of the project file, or 0.", min=0
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is no model.")] = False,  # noqa: FBT002
     as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002
 ) -> None:
-    """Fit the collection that a project file describes. Ctrl-C once stops the fit and keeps the model."""
+    """Fit the collection that a project file describes. Ctrl-C once stops the fit and keeps the model.
+
+    Hidden cells are judged by the RMSE (numbers), by log-loss and AUC (0/1), or
+    by the negative log-likelihood per cell (counts, and the numbers of a
+    features section, whose columns have units of their own).
+    """
     from gcmf.cli.fit_screen import fit_and_show  # noqa: PLC0415 - help must not wait for it
 
     given = {"max_iter": max_iter, "n_factors": n_factors, "random_state": seed}

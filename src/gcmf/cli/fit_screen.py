@@ -14,7 +14,7 @@ from rich.text import Text
 
 from gcmf.cli.reading import waiting
 from gcmf.cli.screen import bar_text, console, show_json
-from gcmf.errors import ConvergenceWarning, OptionError
+from gcmf.errors import ConvergenceWarning, OptionError, counted
 from gcmf.estimators.gcmf import GCMF
 from gcmf.estimators.tables import structure_table
 from gcmf.fit import Status
@@ -34,14 +34,13 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """Sweep, time left at most, held-out error, factors alive, bound and its change: what matters most comes first."""
+    """Sweep, time left at most, held-out error, factors alive, bound and its change, as far as the line is long."""
 
     def __init__(self, max_iter: int, held_out: HeldOut | None) -> None:
         self._held_out, self._max_iter = held_out, max_iter
-        # One column: a narrow terminal cuts off the end of the line, and never the sweep or the time.
         whole = bar_text("{task.description}", column=Column(no_wrap=True, overflow="ellipsis"))
         self._bars = progress.Progress(whole, console=console(stderr=True))
-        self._task = self._bars.add_task("starting (a first fit compiles)", total=max_iter)
+        self._task = self._bars.add_task("starting (may have to compile)", total=max_iter)
         self._first: float | None = None
 
     def __enter__(self) -> Live:
@@ -55,23 +54,36 @@ class Live:
         """Show a sweep."""
         self._first = self._first or time.monotonic()  # the first sweep may compile, and says nothing of the others
         change = f" ({info.change:+.2g})" if info.iteration > 1 else ""
-        scores = self._held_out.scores if self._held_out is not None else {}
-        self._show(info.iteration, self._left(info.iteration), scores, info.n_factors, f"{info.elbo:,.1f}{change}")
+        scores, at = (self._held_out.scores, self._held_out.sweep) if self._held_out is not None else ({}, 0)
+        when = f" @{at}" if at != info.iteration else ""  # a look costs a sweep, so not every sweep has one
+        self._show(info.iteration, scores, n_factors=info.n_factors, elbo=f"{info.elbo:,.0f}", when=when, change=change,
+                   left=self._left(info.iteration))  # fmt: skip
 
     def finish(self, model: GCMF, scores: Scores) -> None:
         """Leave a line that is true of the model that came out."""
-        self._show(model.n_iter_, [], scores, model.n_factors_active_, f"{model.elbo_:,.1f}")
+        self._show(model.n_iter_, scores, n_factors=model.n_factors_active_, elbo=f"{model.elbo_:,.0f}")
 
-    def _show(self, sweep: int, left: list[str], scores: Scores, n_factors: int, elbo: str) -> None:
-        first = [f"held-out {name} {_say(dict([*own.items()][:1]))}" for name, own in [*scores.items()][:1]]
-        parts = [f"sweep {sweep:,}/{self._max_iter:,}", *left, *first, f"{n_factors} factors", f"ELBO {elbo}"]
-        self._bars.update(self._task, completed=sweep, description=", ".join(parts))
+    def _show(
+        self, sweep: int, scores: Scores, *, n_factors: int, elbo: str, when: str = "", change: str = "", left: str = ""
+    ) -> None:
+        """Show what the terminal is wide enough for: the change goes first, then the relation's name, then the time."""
+        line = ""
+        for time_left, named, rise in (
+            (left, True, change), (left, True, ""), (left, False, ""), ("", True, ""), ("", False, "")
+        ):  # fmt: skip
+            error = _first_error(scores, named=named)
+            parts = (f"sweep {sweep}/{self._max_iter}", time_left, error and f"held-out {error}{when}",
+                     counted(n_factors, "factor"), f"ELBO {elbo}{rise}")  # fmt: skip
+            line = ", ".join(part for part in parts if part)
+            if len(line) < self._bars.console.width:
+                break
+        self._bars.update(self._task, completed=sweep, description=line)
 
-    def _left(self, done: int) -> list[str]:
+    def _left(self, done: int) -> str:
         if self._first is None or done < 2:
-            return []
+            return ""
         seconds = (time.monotonic() - self._first) / (done - 1) * (self._max_iter - done)
-        return [f"≤ {timedelta(seconds=round(seconds))} left"]
+        return f"≤ {timedelta(seconds=round(seconds))} left"
 
 
 @dataclass(frozen=True)
@@ -163,10 +175,19 @@ def _show(report: dict[str, Any], model: GCMF, judged: _Judged | None) -> None:
         for name, own in judged.scores.items():
             screen.print(f"held-out {name}: {_say(own)}")
         seen = "has seen them too: it was fitted again" if judged.refitted else "has not seen them"
-        screen.print(f"{judged.n_hidden:,} cells were held out to be judged by. The model that is written {seen}.")
-    screen.print(f"{report['iterations']} sweeps, {report['says']}")
-    screen.print(f"{report['factors']} active factors: {kinds}")
+        screen.print(f"Judged by {counted(judged.n_hidden, 'cell')} held out. The model that is written {seen}.")
+    screen.print(f"{counted(report['iterations'], 'sweep')}, {report['says']}")
+    screen.print(f"{counted(report['factors'], 'active factor')}: {kinds}")
     screen.print("Written:", Text(report["model"], "bold"), f"({report['seconds']:.1f} s in all)", soft_wrap=True)
+
+
+def _first_error(scores: Scores, *, named: bool) -> str:
+    """Return the first measure of the first relation that has hidden cells, in short."""
+    for relation, own in scores.items():
+        measure, value = next(iter(own.items()))
+        name = {"negative_log_likelihood": "−log-lik."}.get(measure, MEASURES[measure])
+        return f"{relation} {name} {value:.4g}" if named else f"{name} {value:.4g}"
+    return ""
 
 
 def _say(scores: dict[str, float]) -> str:

@@ -19,7 +19,7 @@ def init(
     """Look at tables, and write a first gcmf.toml with every guess explained."""
     from gcmf.cli.reading import waiting  # noqa: PLC0415 - help must not wait for it
     from gcmf.cli.screen import console, show_json  # noqa: PLC0415 - help must not wait for them
-    from gcmf.io.columns import counted  # noqa: PLC0415
+    from gcmf.errors import counted  # noqa: PLC0415
     from gcmf.io.discover import discover  # noqa: PLC0415
     from gcmf.io.look import files_of  # noqa: PLC0415
     from gcmf.io.write import check_target, write_project  # noqa: PLC0415

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from gcmf import __version__
 from gcmf.cli.demo import demo
@@ -24,8 +24,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+class Command(TyperCommand):
+    """A command whose help shows flags as flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's context has several homes
+        """Return the parameters."""
+        return _plain_flags(super().get_params(ctx))
+
+
 class Commands(TyperGroup):
     """Shows an error that gcmf raises on purpose as a paragraph, and any other as the traceback it needs."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's context has several homes
+        """Return the parameters."""
+        return _plain_flags(super().get_params(ctx))
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's context has several homes
         """Run the command."""
@@ -48,6 +60,14 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as stop:
             show_stop(str(stop) or "nothing was written.")
             raise typer.Exit(130) from None
+
+
+def _plain_flags(parameters: list[Any]) -> list[Any]:
+    """Let help say `--force`, where Typer says `--force <bool>` as if a value were wanted."""
+    for one in parameters:
+        if getattr(one, "is_flag", False) and one.metavar is None:
+            one.metavar = ""
+    return parameters
 
 
 def _shower_of_warnings() -> Callable[..., None]:
@@ -88,8 +108,11 @@ def main(
 ) -> None:
     """Learn one low-rank representation of any collection of matrices that share entities.
 
-    Exit codes: 0 all is done (also a fit that was stopped early: its model is written), 1 the data, a file or an
-    option value cannot be used, 2 the command itself is wrong, 130 stopped by Ctrl-C (a line says what that left).
+    Exit codes:
+    0 all is done (also a fit that was stopped early: its model is written)
+    1 the data, a file or an option value cannot be used
+    2 the command itself is wrong
+    130 stopped by Ctrl-C (a line says what that left)
     """
     del version, debug
     if ctx.invoked_subcommand is None:
@@ -97,4 +120,4 @@ def main(
 
 
 for _command in (init, fit, predict, describe, export, evaluate, doctor, demo):
-    app.command()(_command)
+    app.command(cls=Command)(_command)

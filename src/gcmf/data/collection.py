@@ -24,7 +24,7 @@ from gcmf.data.relation import Relation, describe_cells
 from gcmf.data.schema import RelationSchema, Schema, likelihood_name
 from gcmf.data.split import folds, split
 from gcmf.data.vocabulary import as_index
-from gcmf.errors import DataError
+from gcmf.errors import DataError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -261,9 +261,8 @@ class Collection:
         return part
 
     def __repr__(self) -> str:
-        relations = "1 relation" if len(self.relations) == 1 else f"{len(self.relations)} relations"
-        head = f"{relations}, {len(self.entities)} entity sets, {self.n_cells:,} cells"
-        lines = [f"<Collection: {head}>"]
+        sizes = {"relation": len(self.relations), "entity set": len(self.entities), "cell": self.n_cells}
+        lines = [f"<Collection: {', '.join(counted(size, noun) for noun, size in sizes.items())}>"]
         for own in self.relations.values():
             lines.append(f"  {own.schema}, {own.size}")
         lines.append("  entities: " + ", ".join(f"{name} {len(one):,}" for name, one in self.entities.items()))

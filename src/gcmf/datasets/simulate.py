@@ -10,7 +10,7 @@ import numpy as np
 from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.data.schema import RelationSchema, Schema, check_likelihood
-from gcmf.errors import OptionError
+from gcmf.errors import OptionError, counted
 from gcmf.likelihoods.base import sigmoid, softplus
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Simulation:
     def __repr__(self) -> str:
         held_out = 0 if self.test is None else self.test.n_cells
         n_factors = len(next(iter(self.pattern.values())))
-        return f"<Simulation: {n_factors} factors, {held_out:,} cells held out>\n{self.train!r}"
+        return f"<Simulation: {counted(n_factors, 'factor')}, {counted(held_out, 'cell')} held out>\n{self.train!r}"
 
 
 _MEANS: dict[str, Any] = {"gaussian": lambda theta: theta, "bernoulli": sigmoid, "poisson": softplus}

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from gcmf.data.collection import Collection
-from gcmf.errors import ConvergenceWarning, GcmfError, UnknownIdError, did_you_mean
+from gcmf.errors import ConvergenceWarning, GcmfError, UnknownIdError, counted, did_you_mean
 from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_table, give, like, structure_table
@@ -363,8 +363,8 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         f = self._fitted
         role, _ = roles(f.ends, f.on)
         counts = ", ".join(f"{role.count(r)} {r}" for r in ("shared", "partial", "private") if r in role) or "none"
-        lines = [head, f"  {f.n_factors} active factors: {counts}",
-                 f"  {self.n_iter_} sweeps, ELBO {self.elbo_:,.1f}, {self.status_}"]  # fmt: skip
+        lines = [head, f"  {counted(f.n_factors, 'active factor')}: {counts}",
+                 f"  {counted(self.n_iter_, 'sweep')}, ELBO {self.elbo_:,.1f}, {self.status_}"]  # fmt: skip
         for r, total in zip(f.schema.relations, f.explained.total, strict=True):
             lines.append(f"  {r.name}: {r.rows} × {r.cols} ({r.likelihood}), {total:.1%} explained")
         return "\n".join(lines)

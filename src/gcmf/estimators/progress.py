@@ -9,7 +9,7 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gcmf.errors import StorageError
+from gcmf.errors import StorageError, counted
 from gcmf.model.fitted import summarize
 from gcmf.options import listed_callbacks
 
@@ -94,7 +94,7 @@ class ProgressBar:
             if time.monotonic() - self._started < self._patience:
                 return
             self._bar = self._open()
-        text = f"ELBO {info.elbo:,.1f} ({info.change:+.3g}), {info.n_factors} factors"
+        text = f"ELBO {info.elbo:,.1f} ({info.change:+.3g}), {counted(info.n_factors, 'factor')}"
         self._bar.update(self._task, completed=info.iteration, description=text)
 
     def close(self) -> None:

@@ -115,11 +115,6 @@ def singular(word: str) -> str:
     )
 
 
-def counted(number: int, word: str) -> str:
-    """Return "1 column" or "2 columns"."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
 def summarize(table: Table) -> tuple[int, dict[str, Column]]:
     """Return the number of rows, and every column summarized."""
     if len(table.columns) <= _FEW:

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from gcmf.errors import DataError
-from gcmf.io.columns import COUNT_WORDS, RATING_WORDS, counted
+from gcmf.errors import DataError, counted
+from gcmf.io.columns import COUNT_WORDS, RATING_WORDS
 from gcmf.io.guess import Links, link
 from gcmf.io.layouts import matrix_relations, wide_relation
 from gcmf.io.look import look_at

@@ -49,15 +49,18 @@ def evaluate(  # noqa: PLR0913 - what may be chosen, by name
     is better, and `difference_se` its standard error over the folds, which are the same for all. `auc` and
     `average_precision` are for 0/1 relations, the second where ones are rare, and NaN elsewhere. `hidden` is the size
     of a fold: of a relation whose blanks are zeros, a fold is a sample of a million cells where there are more.
+    `unconverged` is the number of folds whose fit stopped at `max_iter`: its error is not that of the method.
     """
     rows = []
     for target in data.relations if relations is None else relations:
         scores: dict[str, list[dict[str, float]]] = {name: [] for name in methods(data, target)}
-        hidden = 0
+        unconverged, hidden = dict.fromkeys(scores, 0), 0
         for number, (train, test) in enumerate(hidden_folds(data, target, n_folds, seed=random_state), start=1):
             hidden = max(hidden, test.n_cells)
             for name, own in scores.items():
-                own.append(_scores(name, target, (train, test), options))
+                model = _fitted(name, _seen(train, name, target), options)
+                own.append(score(model, test.with_cells({target: test.relations[target].cells}))[target])
+                unconverged[name] += model.status_ is Status.MAX_ITER
                 report(f"{target}, fold {number}: {name}")
         measure = next(iter(scores[GROUP][0]))
         best = np.array([fold[measure] for fold in scores[GROUP]])
@@ -69,7 +72,7 @@ def evaluate(  # noqa: PLR0913 - what may be chosen, by name
                 "difference": float(gap.mean()),
                 "difference_se": float(gap.std(ddof=1) / np.sqrt(len(gap))) if name != GROUP else 0.0,
                 "auc": _mean(own, "auc"), "average_precision": _mean(own, "average_precision"),
-                "folds": n_folds, "hidden": hidden,
+                "folds": n_folds, "hidden": hidden, "unconverged": unconverged[name],
             })  # fmt: skip
     return pd.DataFrame(rows)
 
@@ -80,21 +83,23 @@ def _mean(folds: list[dict[str, float]], measure: str) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def _scores(
-    method: str, target: str, parts: tuple[Collection, Collection], options: Mapping[str, Any]
-) -> dict[str, float]:
-    """Fit one method on what it may see, and return what the hidden cells of the relation say of it."""
-    train, test = parts
+def _seen(train: Collection, method: str, target: str) -> Collection:
+    """Return the relations that a method may see."""
     if method in (ALONE, BIAS):
-        train = train.select([target])
-    elif method.startswith("without "):
-        train = train.select([name for name in train.relations if name != method.removeprefix("without ")])
+        return train.select([target])
+    if method.startswith("without "):
+        return train.select([name for name in train.relations if name != method.removeprefix("without ")])
+    return train
+
+
+def _fitted(method: str, train: Collection, options: Mapping[str, Any]) -> GCMF:
+    """Fit one method."""
     model = GCMF(**{"random_state": 0, **options, "progress": False})
     if method == COMMON:
         model.set_params(sharing="common")
     with warnings.catch_warnings():
-        # Stopping a little early matters less than the same budget for all.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        # These are counted; a number that overflowed is told at once.
+        warnings.filterwarnings("ignore", ".*stopped at max_iter", ConvergenceWarning)
         if method == BIAS:
             # A set without factors has no mean to take over them; what comes of it is never used.
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -104,4 +109,4 @@ def _scores(
             model.fit(train)
     if model.status_ is Status.INTERRUPTED:
         raise KeyboardInterrupt  # the model of an unfinished fit would be compared with those of finished ones
-    return score(model, test.with_cells({target: test.relations[target].cells}))[target]
+    return model

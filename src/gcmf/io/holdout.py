@@ -77,6 +77,8 @@ class HeldOut:
         self._next = 0.0
         self.scores: Scores = {}
         """The last ones."""
+        self.sweep = 0
+        """When they were taken."""
 
     def __call__(self, info: StepInfo) -> None:
         """Score, if it is time."""
@@ -85,7 +87,7 @@ class HeldOut:
         run = info.snapshot()
         model = copy.copy(self._model)
         model._settle(summarize(run.spec, run.posterior, self._train), run.trace, run.status)
-        self.scores = score(model, self._test)
+        self.scores, self.sweep = score(model, self._test), info.iteration
         self._next = time.monotonic() + _EVERY_SECONDS
 
 

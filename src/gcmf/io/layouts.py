@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from gcmf.io.columns import counted
+from gcmf.errors import counted
 from gcmf.io.look import files_of, relative, table_name
 from gcmf.io.schema import RelationSpec
 

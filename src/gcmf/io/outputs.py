@@ -28,6 +28,16 @@ _MARKED = (
 # --- where to ------------------------------------------------------------------------------------------------------
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, if it is not there, before anybody waits for what goes into it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = "it is a file; name a folder" if folder.is_file() else f"{error.strerror}. Choose another one"
+        msg = f"Cannot make the folder {folder}: {why}."
+        raise StorageError(msg) from error
+
+
 def check_new(path: Path, *, force: bool) -> None:
     """Refuse a path at which no file can come to lie, and unless `force` one at which a file lies."""
     if check_target(path, what="a file").exists() and not force:

@@ -13,6 +13,7 @@ from gcmf.data.collection import Collection
 from gcmf.data.vocabulary import show_id
 from gcmf.errors import DataError, OptionError
 from gcmf.io.features import read_features
+from gcmf.io.files import guess_format
 from gcmf.io.ids import Codes, id_sql, null_id_fault
 from gcmf.io.schema import parse
 from gcmf.io.sources import Read, read_relation
@@ -90,7 +91,10 @@ def read_spec(path: Path) -> ProjectSpec:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        msg = f"{path.name} is not valid TOML: {error}."
+        what = "a database" if guess_format(path) in ("sqlite", "duckdb") else "not text"
+        msg = f"{path.name} is no project file: it is {what}. Run `gcmf init {path.name}`, and fit the file it writes."
+        if what != "a database" and isinstance(error, tomllib.TOMLDecodeError):
+            msg = f"{path.name} is not valid TOML: {error}."
         raise DataError(msg) from error
     spec, faults = parse(document, file=path.name)
     if faults or spec is None:

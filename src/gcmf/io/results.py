@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gcmf.errors import StorageError
 from gcmf.estimators.tables import bias_table, explained_table, factor_table, structure_table
-from gcmf.io.outputs import check_new, write_tables
+from gcmf.io.outputs import check_new, make_folder, write_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,11 +48,7 @@ def export(model: GCMF, folder: Path, *, kind: str, force: bool = False) -> list
 
     All files get their names at the end, together.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"Cannot make the folder {folder}: {error.strerror}."
-        raise StorageError(msg) from error
+    make_folder(folder)
     made = tables(model)
     files = [folder / f"{name}.{kind}" for name in file_names(list(made))]
     for file in files:
@@ -92,7 +87,11 @@ def _folded(name: str) -> str:
 
 
 def describe(model: GCMF) -> dict[str, Any]:
-    """Return what there is to say of a model as plain values: schema, structure, variance explained, noise, fit."""
+    """Return what there is to say of a model as plain values: schema, structure, variance explained, noise, fit.
+
+    The noise of a relation whose columns have units of their own (`standardized`) is in standard deviations of the
+    columns, as its biases are.
+    """
     fitted = model.fitted_
     explained = explained_table(model.fitted_)
     noise = np.sqrt(fitted.noise) * fitted.scale
@@ -100,7 +99,7 @@ def describe(model: GCMF) -> dict[str, Any]:
         {
             "name": one.name, "rows": one.rows, "cols": one.cols, "likelihood": one.likelihood,
             "noise_std": float(noise[m]) if one.likelihood == "gaussian" else None,
-            "units": _units(fitted, m),
+            "units": _units(fitted, m), "standardized": fitted.units[m] is not None,
             "explained": dict(zip(explained.columns, map(float, explained.loc[one.name].to_numpy()), strict=True)),
         }
         for m, one in enumerate(model.schema_.relations)

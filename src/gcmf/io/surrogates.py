@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gcmf.io.columns import counted
+from gcmf.errors import counted
 from gcmf.io.look import stem_of
 from gcmf.io.sql import quote
 

@@ -65,10 +65,12 @@ def _open(path: Path) -> tuple[dict[str, Any], Tensors]:
             head = _head(path, file.metadata())
             return head, {name: _tensor(file, name) for name in file.keys()}  # noqa: SIM118 - no mapping
     except (SafetensorError, OSError, ValueError, TypeError, OverflowError) as error:
-        # ValueError and the like: an array of no element with sizes beyond what NumPy can count.
+        # ValueError and the like: an array of no element with sizes beyond what NumPy can count. What safetensors says
+        # is about the inside of its files, which a database or a note does not have.
+        why = "" if isinstance(error, SafetensorError) else f" ({error})"
         msg = (
-            f"{path} cannot be read as a gcmf model: it is no model file, or a piece of it is missing "
-            f"({error}). A model file is what model.save(path) writes."
+            f"{path} cannot be read as a gcmf model: it is no model file, or a piece of it is missing{why}. "
+            "A model file is what model.save(path) writes."
         )
         raise StorageError(msg) from error
 
