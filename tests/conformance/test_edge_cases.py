@@ -92,7 +92,7 @@ def assert_sound(model, data):
     assert (model.variance_explained().to_numpy() <= 1 + 1e-9).all()
     activity = model.structure().drop(columns=["role", "relations"]).to_numpy(float)
     assert ((activity >= 0) & (activity <= 1)).all()
-    assert "active factors" in repr(model)
+    assert "active factor" in repr(model)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
