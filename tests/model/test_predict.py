@@ -85,6 +85,25 @@ def test_a_part_of_the_cells_tells_what_all_of_them_tell(filled, monkeypatch):
     np.testing.assert_array_equal(part.total, again.total)
 
 
+def test_rare_ones_are_not_left_to_chance(monkeypatch):
+    """Of 120,000 cells 300 are ones: two thousand cells drawn evenly would hold five of them."""
+    rng = np.random.default_rng(3)
+    rows, cols = (rng.random(d) < 0.05 for d in (400, 300))
+    x = sparse.csr_array(np.outer(rows, cols) * 1.0)
+    data = Collection([Relation("x", "a", "b", x, "bernoulli", blanks="zero")])
+    train, _ = data.split(0.1, random_state=0)  # which has holes
+    spec, _ = build(train, FitOptions(n_factors=1, bias=False))
+    posterior = random_posterior(spec, np.ones((2, 1), bool), rng)
+    posterior.state.mean[0][:, 0], posterior.state.mean[1][:, 0] = 3.0 * rows, 2.0 * cols
+    for layer in posterior.state.bias_mean:
+        layer[:] = 0
+    everything = explained.explain(spec, posterior, train)
+    monkeypatch.setattr(explained, "MAX_CELLS", 2000)
+    part = explained.explain(spec, posterior, train)
+    assert 0.3 < everything.total[0] < 0.99
+    assert abs(part.total[0] - everything.total[0]) < 0.02
+
+
 @pytest.mark.parametrize("filled", [False, True], ids=["listed", "filled"])
 def test_picked_cells_are_those_of_their_numbers(filled):
     x = np.random.default_rng(2).poisson(0.7, (6, 5)).astype(float)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gcmf.data.cells import Triplets
+from gcmf.data.cells import Triplets, holes
 from gcmf.data.parts import pick
+from gcmf.data.positions import Runs
 from gcmf.data.split import draw
 from gcmf.model.structure import carried
 
@@ -55,15 +56,15 @@ def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tup
     K = posterior.on.shape[1]
     base, alone, whole, plain = 0.0, np.zeros(K), 0.0, 0.0
     low, high = np.inf, -np.inf
-    for i, j, value in _sample(cells):
+    for (i, j, value), weight in _sample(cells):
         x = (value.astype(np.float64) - spec.center[m]) / spec.scale[m]
         b = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[2 * m + 1][j] + spec.offset[m]
         low, high = min(low, x.min()), max(high, x.max())
         p = s.mean[r][i].astype(np.float64) * s.mean[c][j]
-        plain += float(likelihood.deviance(x, np.full_like(x, spec.offset[m])).sum())
-        base += float(likelihood.deviance(x, b).sum())
-        alone += likelihood.deviance(x[:, None], b[:, None] + p).sum(axis=0)
-        whole += float(likelihood.deviance(x, b + p.sum(axis=1)).sum())
+        plain += weight * float(likelihood.deviance(x, np.full_like(x, spec.offset[m])).sum())
+        base += weight * float(likelihood.deviance(x, b).sum())
+        alone += weight * likelihood.deviance(x[:, None], b[:, None] + p).sum(axis=0)
+        whole += weight * float(likelihood.deviance(x, b + p.sum(axis=1)).sum())
     if low == high:
         return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
     # The same sums in another order would leave a rounding error where a factor adds nothing at all.
@@ -71,15 +72,31 @@ def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tup
     return 1.0 - base / plain, np.where(reached, (base - alone) / plain, 0.0), 1.0 - whole / plain
 
 
-def _sample(cells: Cells) -> Iterator[Triplets]:
-    """Yield all cells, or MAX_CELLS different ones where there are more, some at a time.
+def _sample(cells: Cells) -> Iterator[tuple[Triplets, float]]:
+    """Yield all cells, or MAX_CELLS different ones where there are more, some at a time, and how many each stands for.
 
     Drawn, and not every n-th one: a step that divides the width of a complete matrix would see the same columns only.
+    Where unlisted cells are zeros, those and the others are drawn apart: the others may be a few in a million.
     """
-    if cells.n_cells <= MAX_CELLS:
-        yield from cells.chunks(_CHUNK)
+    rng, n = np.random.default_rng(_SEED), cells.n_cells
+    if n <= MAX_CELLS:
+        yield from ((part, 1.0) for part in cells.chunks(_CHUNK))
         return
-    i, j, x = pick(cells, draw(np.random.default_rng(_SEED), cells.n_cells, MAX_CELLS))
-    for start in range(0, MAX_CELLS, _CHUNK):
-        part = slice(start, start + _CHUNK)
-        yield Triplets(i[part], j[part], x[part])
+    drawn = pick(cells, draw(rng, n, MAX_CELLS))
+    if not cells.filled:
+        yield from _parts(drawn, 1.0)
+        return
+    side = cells.rows
+    others = np.flatnonzero((side.value != 0) & ~holes(side.value))
+    chosen = others[draw(rng, len(others), MAX_CELLS)] if len(others) > MAX_CELLS else others
+    zero = drawn.x == 0
+    if len(chosen):
+        listed = Triplets(Runs(side.indptr)[chosen], cells.members()[1][side.partner[chosen]], side.value[chosen])
+        yield from _parts(listed, len(others) / len(chosen))
+    if zero.any():
+        yield from _parts(Triplets(*(a[zero] for a in drawn)), (n - len(others)) / int(zero.sum()))
+
+
+def _parts(cells: Triplets, weight: float) -> Iterator[tuple[Triplets, float]]:
+    for start in range(0, len(cells.x), _CHUNK):
+        yield Triplets(*(a[start : start + _CHUNK] for a in cells)), weight
