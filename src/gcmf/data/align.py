@@ -41,12 +41,8 @@ def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary, *, declared: tu
     """Return the cells of a checked relation, indexed by the entity sets.
 
     Where blanks are zeros, they are so between all ids that the relation brings. A listing, which cannot mention an id
-    without a cell, covers the `declared` ids too, of which there are so many at the head of either set.
-
-    Raises
-    ------
-    DuplicateCellsError
-        When a cell is listed more than once.
+    without a cell, covers the `declared` ids too, of which there are so many at the head of either set. A cell that is
+    listed more than once raises DuplicateCellsError.
     """
     raw, shape = relation.raw, (len(rows), len(cols))
     row_at, col_at = rows.index(raw.row_ids), cols.index(raw.col_ids)

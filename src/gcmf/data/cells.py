@@ -39,27 +39,19 @@ class Side:
     In the *listed* layout the observed cells are listed and all others are missing. In the *filled*
     layout every pair of a covered entity and a member is observed, with value 0 unless listed; a
     listed cell that is a hole is not observed.
-
-    Attributes
-    ----------
-    indptr : int64 (d + 1,)
-        Entity g lists the cells `indptr[g]:indptr[g + 1]`.
-    partner : int32 (n,)
-        The other entity of each cell, increasing within an entity: its index in its own set, or in the
-        filled layout its position in `members`.
-    value : uint8 or float32 or float64 (n,)
-        uint8 for 0/1 cells (255 is a hole), else float32 where that is exact, else float64 (NaN is a hole).
-    members : int32 (m,) or None
-        Filled layout only: the sorted indices of the entities that the relation brings to the other set.
-    covered : bool (d,) or None
-        Filled layout only: which entities of this side the relation brings.
     """
 
     indptr: npt.NDArray[np.int64]
+    """Entity g lists the cells `indptr[g]:indptr[g + 1]`, (d + 1,)."""
     partner: npt.NDArray[np.int32]
+    """The other entity of each cell, increasing within an entity: its index in its own set, or in the filled layout
+    its position in `members`."""
     value: npt.NDArray[Any]
+    """uint8 for 0/1 cells (255 is a hole), else float32 where that is exact, else float64 (NaN is a hole)."""
     members: npt.NDArray[np.int32] | None = None
+    """Filled layout only: the sorted indices of the entities that the relation brings to the other set."""
     covered: npt.NDArray[np.bool_] | None = None
+    """Filled layout only: which entities of this side the relation brings, (d,)."""
 
     @classmethod
     def of(cls, matrix: _Sparse) -> Side:
@@ -138,19 +130,9 @@ def fill_cells(
     col_members: npt.NDArray[np.int32],
     dtype: npt.DTypeLike | None = None,
 ) -> Cells:
-    """Return the filled layout: zeros between all members of either side, except for these cells.
+    """Return the filled layout: zeros between all members of either side (sorted), except for these cells.
 
-    Parameters
-    ----------
-    cells : Triplets or RawCells
-        The nonzero cells and the holes, in any order; `i` and `j` are positions in `row_members` and
-        `col_members`.
-    shape : tuple of int
-        The sizes of the two entity sets.
-    row_members, col_members : int32, sorted
-        The entities that the relation brings to either set.
-    dtype : dtype, optional
-        That of the values; by default the one that they have.
+    The cells are the nonzero ones and the holes, in any order; their `i` and `j` are positions among the members.
     """
     rows, cols = _two_sides(cells, (len(row_members), len(col_members)), dtype)
     return Cells(

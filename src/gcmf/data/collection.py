@@ -167,10 +167,7 @@ class Collection:
     def of(cls, data: object, *, caller: str) -> Collection:
         """Return data as a collection: one already, a relation, a list of relations, or a mapping of matrices.
 
-        Raises
-        ------
-        DataError
-            When it is none of these; `caller` says what for it was given.
+        Anything else is refused in the name of the `caller` that was given it.
         """
         if isinstance(data, Collection):
             return data

@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 
 
 def take(cells: Cells, numbers: Integers) -> tuple[Cells, Cells]:
-    """Return the cells that are not numbered, in their own layout, and the numbered ones, listed.
-
-    Parameters
-    ----------
-    cells : Cells
-        The whole.
-    numbers : int64, sorted, distinct
-        Numbers of observed cells, in row-major order.
-    """
+    """Return the cells that are not numbered, in their own layout, and the numbered ones (sorted, distinct), listed."""
     if cells.filled:
         return _punch(cells, numbers), list_cells(pick(cells, numbers), cells.shape)
     chosen = np.zeros(cells.n_cells, dtype=np.bool_)

@@ -90,38 +90,26 @@ class RawCells:
     """The cells of one relation as read: nothing is checked yet beyond their form.
 
     Numbers that the source holds in arrays are referred to and not copied, since a collection makes its own copies.
-
-    Attributes
-    ----------
-    row_ids, col_ids : Vocabulary
-        The ids that this relation brings.
-    i, j : Positions (n,)
-        Position of each listed cell; -1 where its id is null.
-    x : boolean, integer or floating (n,)
-        Its value, in the type that it came in.
-    filled : bool
-        Whether every cell that is not listed is an observed zero.
-    bounded : bool
-        Whether these ids are all that it covers, as of a matrix. A listing of a user can only mention some, so that
-        the ids that the collection declares belong to it too.
-    faults : tuple of str
-        What was found wrong with the ids while reading. There is then no telling which line is whose.
-    frame : {"pandas", "polars"} or None
-        The kind of frame that it was read from, if any.
-    units : Units or None
-        What its columns were standardized by, if they were.
     """
 
     row_ids: Vocabulary
     col_ids: Vocabulary
     i: Positions
     j: Positions
+    """The row and the column of each listed cell, as positions among the ids; -1 where its id is null."""
     x: npt.NDArray[Any]
+    """Its value, in the type that it came in: boolean, integer or floating."""
     filled: bool = False
+    """Whether every cell that is not listed is an observed zero."""
     bounded: bool = True
+    """Whether these ids are all that it covers, as of a matrix. A listing of a user can only mention some, so that
+    the ids that the collection declares belong to it too."""
     faults: tuple[str, ...] = ()
+    """What was found wrong with the ids while reading. There is then no telling which line is whose."""
     frame: str | None = None
+    """The kind of frame that it was read from, "pandas" or "polars", if any."""
     units: Units | None = None
+    """What its columns were standardized by, if they were."""
 
     @property
     def shape(self) -> tuple[int, int]:

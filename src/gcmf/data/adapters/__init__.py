@@ -36,13 +36,7 @@ READERS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Request], RawCells]],
 
 
 def read(data: object, request: Request) -> RawCells:
-    """Return the cells of data of any source.
-
-    Raises
-    ------
-    DataError
-        When nothing can read it, or when its form is wrong.
-    """
+    """Return the cells of data of any source; refuse what nothing can read, or what has the wrong form."""
     if request.blanks not in (None, *BLANKS):
         request.explain_blanks("a relation")
     for knows, reader in READERS:
