@@ -12,6 +12,9 @@ from scipy.special import digamma, gammaln
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+#: A fit by modes (MAP) counts at least this for the shape of a precision: below zero its density has no mode.
+MIN_SHAPE = 1e-3
+
 
 @dataclass(frozen=True)
 class Gamma:
@@ -43,3 +46,8 @@ class Gamma:
 def log_density(x: Any, shape: Any, rate: float) -> NDArray[np.float64]:  # noqa: ANN401 - numbers or arrays
     """Log Gamma(x; shape, rate)."""
     return np.asarray(shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(x) - rate * x)
+
+
+def with_mode(shape: float, counts: Any) -> Any:  # noqa: ANN401 - numbers or arrays
+    """Prior shape of a precision of which so many numbers tell, raised where shape + counts/2 > 1 needs it."""
+    return np.maximum(shape, 1.0 + MIN_SHAPE - counts / 2.0)

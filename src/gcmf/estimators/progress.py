@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gcmf.errors import StorageError, counted
-from gcmf.model.fitted import summarize
 from gcmf.options import listed_callbacks
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class Checkpoint:
 
         run = info.snapshot()
         model = copy.copy(self._estimator)
-        model._settle(summarize(run.spec, run.posterior, self._data), run.trace, run.status)
+        model._settle(run.summarize(self._data), run.trace, run.status)
         save(model, self._estimator.checkpoint)
 
 

@@ -90,6 +90,15 @@ class Likelihood(ABC):
     def intercept(self, mean: float) -> float:
         """θ at which a cell has the given mean."""
 
+    def looseness(self, theta: float) -> float:
+        """w/f″ of a cell at its mean, the slope f′ = wm − wz taken on either side of θ: how short the steps are."""
+        step = 1e-3 * max(abs(theta), 1.0)
+        m, v = np.array([theta - step, theta, theta + step]), np.zeros(3)
+        x = np.full(3, self.mean(m, v)[1])
+        w, wz = self.quadratic(x, m, v, self.start(float(x[0]), 1.0, ParameterPrior(1.0, 1.0, point=False)))
+        slope = w * m - wz
+        return float(max(w[1] * 2.0 * step / max(slope[2] - slope[0], 1e-300), 1.0))
+
     # --- parameters of a relation ----------------------------------------------------------------------------
 
     def start(self, largest: float, n: float, prior: ParameterPrior) -> Floats:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.gamma import Gamma, log_density
+from gcmf.gamma import Gamma, log_density, with_mode
 from gcmf.likelihoods.base import CellMath, Likelihood, ParameterPrior
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ LOG_2PI = float(np.log(2.0 * np.pi))
 #: Noise never falls below this share of a relation's variance: what is reproduced to 1e-5 of its spread has no noise
 #: left to learn, and the rounding errors of float64, which grow with the precision, would lower the bound.
 MIN_NOISE = 1e-10
-#: The shape that a MAP fit counts for a precision is at least this: below zero its density has no mode.
-MIN_SHAPE = 1e-3
 
 
 def _quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
@@ -60,7 +58,7 @@ class Gaussian(Likelihood):
 
     def _least_shape(self, n: float, prior: ParameterPrior) -> float:
         """p₀; of a MAP fit at least so much that τ has a mode."""
-        return max(prior.shape, 1.0 + MIN_SHAPE - n / 2.0) if prior.point else prior.shape
+        return float(with_mode(prior.shape, n)) if prior.point else prior.shape
 
     def slope(self, p: Floats) -> float:
         """−⟨τ⟩/2."""
