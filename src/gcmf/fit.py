@@ -128,7 +128,7 @@ class Method(Protocol):
         """One iteration."""
 
     def arrived(self, change: float, size: float, flat: float) -> bool:
-        """Try what else may raise a bound of this size; whether nothing does, and the sweep changed it by `flat` at most."""
+        """Try what else may raise a bound of this size; whether nothing does, and the sweep did by at most `flat`."""
 
 
 class Loop:

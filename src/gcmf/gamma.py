@@ -36,8 +36,8 @@ class Gamma:
     def divergence(self, shape: float, rate: float) -> NDArray[np.float64]:
         """⟨log p⟩ − ⟨log q⟩ for q = Gamma(a, b), this one, and p = Gamma(a₀, b₀), the one given.
 
-        That is a₀ log b₀ − log Γ(a₀) + a₀⟨log⟩ − b₀⟨·⟩ + log Γ(a) + a − aψ(a): of the entropy, (1 − a)⟨log⟩ − a log b is
-        ⟨log⟩ − aψ(a).
+        That is a₀ log b₀ − log Γ(a₀) + a₀⟨log⟩ − b₀⟨·⟩ + log Γ(a) + a − aψ(a): of the entropy, (1 − a)⟨log⟩ − a log b
+        is ⟨log⟩ − aψ(a).
         """
         prior = shape * self.mean_log - rate * self.mean + (shape * np.log(rate) - gammaln(shape))
         return np.asarray(prior + gammaln(self.shape) + self.shape * (1.0 - digamma(self.shape)))

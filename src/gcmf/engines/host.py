@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.engines.base import State
-
 if TYPE_CHECKING:
-    from gcmf.engines.base import Array, Floats, Problem
+    from gcmf.engines.base import Array, Floats, Problem, State
 
 
 class HostState:
@@ -64,8 +62,8 @@ class HostState:
     def scale(self, factors: Floats) -> None:
         """ū ← √f ū, ũ ← f ũ."""
         for mean, var, factor in zip(self._state.mean, self._state.var, factors, strict=True):
-            mean *= np.sqrt(factor)
-            var *= factor
+            np.multiply(mean, np.sqrt(factor), out=mean, casting="same_kind")
+            np.multiply(var, factor, out=var, casting="same_kind")
 
     def shift(self, step: Floats) -> None:
         """b̄ ← b̄ + step."""

@@ -16,7 +16,6 @@ from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_table, give, like, structure_table
 from gcmf.fit import Status, fit
-from gcmf.model.fitted import Fitted
 from gcmf.model.predict import predict_grid, predict_pairs, score_cells
 from gcmf.model.structure import roles
 from gcmf.options import (
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from gcmf.data.relation import Relation
     from gcmf.data.schema import Schema
     from gcmf.fit import StepInfo
+    from gcmf.model.fitted import Fitted
 
     Floats = NDArray[np.float64]
     Data = Collection | Relation | Sequence[Relation] | Mapping[tuple[str, ...], Any]

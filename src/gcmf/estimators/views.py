@@ -17,7 +17,6 @@ from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.errors import ConvergenceWarning, DataError
 from gcmf.fit import fit
-from gcmf.model.fitted import Fitted
 from gcmf.model.foldin import Partners, fold_in
 from gcmf.model.structure import roles
 from gcmf.options import BiasSides, FitOptions, RandomState, as_generator
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.fit import Fit, Status
+    from gcmf.model.fitted import Fitted
 
     Floats = NDArray[np.float64]
 

@@ -14,7 +14,8 @@ __all__ = ["Bernoulli", "CellMath", "Gaussian", "Likelihood", "ParameterPrior", 
 def known() -> dict[str, type[Likelihood]]:
     """Every likelihood that has been imported, by name, the built-in ones first."""
     by_name: dict[str, type[Likelihood]] = {}
-    for cls in (Gaussian, Bernoulli, Poisson, *Likelihood.__subclasses__()):
+    built_in: list[type[Likelihood]] = [Gaussian, Bernoulli, Poisson]
+    for cls in built_in + Likelihood.__subclasses__():
         by_name.setdefault(cls.name, cls)
     return by_name
 

@@ -7,12 +7,13 @@ CONTRIBUTING.md has an example with a parameter to learn.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -31,7 +32,7 @@ class CellMath(NamedTuple):
     quadratic: Callable[..., Any]
     """w and wz: a step from (m, v) to (m′, v′) raises the bound by wz (m′ − m) − w/2 (m′² + v′ − m² − v) or more."""
     value: Callable[..., Any]
-    """What is summed over the cells of a relation; `slope` times the sum, and terms that need no cells, is the bound."""
+    """What is summed over a relation's cells; `slope` times the sum, and terms that need no cells, is the bound."""
 
 
 class ParameterPrior(NamedTuple):
@@ -57,12 +58,15 @@ class Likelihood(ABC):
     """How many cells each observed zero stands for."""
     least_squares: bool = False
     """Whether w is the same for all cells of a relation and z = x, so that engines need no predictor for them."""
-    quadratic_is_bound: bool = True
-    """Whether the quadratic form bounds the expected log-likelihood from below; if not, engines guard their steps."""
     standardized: bool = False
     """Whether a relation's cells are centered and scaled before they are fitted."""
 
     # --- while fitting ---------------------------------------------------------------------------------------
+
+    @property
+    def quadratic_is_bound(self) -> bool:
+        """Whether the quadratic form bounds the expected log-likelihood from below; if not, engines guard their steps."""
+        return True
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""The functions that likelihoods are made of: of arrays as they stand, of single numbers once an engine compiles them."""
+"""What likelihoods are made of: functions of arrays, which engines can compile for single numbers."""
 
 from __future__ import annotations
 

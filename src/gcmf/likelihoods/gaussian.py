@@ -94,12 +94,12 @@ class Gaussian(Likelihood):
     def variance(self, m: Floats, v: Floats, p: Floats) -> Floats:
         """Var x = v + 1/τ."""
         del m
-        return v + p[0]
+        return np.asarray(v + p[0])
 
     def log_predictive(self, x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
         """Log N(x; m, v + 1/τ)."""
         total = v + p[0]
-        return -0.5 * (np.log(2.0 * np.pi * total) + (x - m) ** 2 / total)
+        return np.asarray(-0.5 * (np.log(2.0 * np.pi * total) + (x - m) ** 2 / total))
 
     def deviance(self, x: Floats, theta: Floats) -> Floats:
         """(x − θ)²: variance explained is the usual R²."""

@@ -25,7 +25,7 @@ _FEW_WEIGHTS = _FEW_WEIGHTS / _FEW_WEIGHTS.sum()
 
 
 def _exact_quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """w = 2 ∂E f/∂v, wz = wm − E f′ for θ ~ N(m, v): both of one quadrature sum, so that fixed points are stationary."""
+    """w = 2 ∂E f/∂v, wz = wm − E f′, θ ~ N(m, v): both of one quadrature sum, so that fixed points are stationary."""
     small = v < 1e-10
     spread, first, second = np.sqrt(np.where(small, 1.0, v)), 0.0 * m, 0.0 * m
     for q in range(len(_FEW_NODES)):
@@ -79,7 +79,8 @@ def _paper_quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats
 
 def _paper_value(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
     """−f(m) − κv/2."""
-    return x * log_softplus(m) - softplus(m) - 0.5 * p[0] * v
+    kappa: float = p[0]
+    return x * log_softplus(m) - softplus(m) - 0.5 * kappa * v
 
 
 CELLS = {
@@ -114,7 +115,7 @@ class Poisson(Likelihood):
         check_choice("bound", self.bound, tuple(CELLS))
 
     @property
-    def quadratic_is_bound(self) -> bool:  # type: ignore[override] - it depends on the bound
+    def quadratic_is_bound(self) -> bool:
         """Yes, except for the exact expectation."""
         return self.bound != "exact"
 

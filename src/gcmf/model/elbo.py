@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from gcmf.gamma import log_density
 from gcmf.model.structure import carried
 

@@ -49,9 +49,7 @@ def explain(spec: Spec, on: NDArray[np.bool_], state: State, data: Collection) -
     return Explained(np.array(bias), np.stack(factors), np.array(total))
 
 
-def _relation(
-    spec: Spec, on: NDArray[np.bool_], s: State, data: Collection, m: int
-) -> tuple[float, Floats, float]:
+def _relation(spec: Spec, on: NDArray[np.bool_], s: State, data: Collection, m: int) -> tuple[float, Floats, float]:
     likelihood, relation = spec.likelihoods[m], data.relations[spec.schema.relations[m].name]
     cells, (r, c), K = relation.cells, spec.ends[m], on.shape[1]
     base, alone, whole, plain = 0.0, np.zeros(K), 0.0, 0.0

@@ -58,9 +58,7 @@ def restructure(engine: Engine, posterior: Posterior, changed: list[Change]) -> 
     )
 
 
-def grow(
-    spec: Spec, engine: Engine, posterior: Posterior, relations: list[int], rng: np.random.Generator
-) -> Posterior:
+def grow(spec: Spec, engine: Engine, posterior: Posterior, relations: list[int], rng: np.random.Generator) -> Posterior:
     """Add a factor private to each of these relations, at a random place."""
     on = np.zeros((len(spec.sizes), len(relations)), dtype=bool)
     for column, m in enumerate(relations):
