@@ -65,7 +65,7 @@ class Likelihood(ABC):
 
     @property
     def quadratic_is_bound(self) -> bool:
-        """Whether the quadratic form bounds the expected log-likelihood from below; if not, engines guard their steps."""
+        """Whether the quadratic form is a lower bound of E log p(x|θ); if it is not, engines guard their steps."""
         return True
 
     @property
