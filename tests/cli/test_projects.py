@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import gcmf
 from gcmf.cli import main
-from gcmf.datasets.folder import find_data_folder
+from gcmf.datasets import find_data_folder
 from gcmf.options import FitOptions
 from io_samples import film_database, lastfm, movielens, write_csv
 
