@@ -22,7 +22,8 @@ LAYERS = (
     {"engines"},
     {"model", "likelihoods"},
     {"fit"},
-    {"estimators", "storage", "datasets", "io", "omics"},
+    {"storage"},
+    {"estimators", "datasets", "io", "omics"},
     {"cli", "plot", "demo", "demo_figure"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

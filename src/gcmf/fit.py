@@ -143,7 +143,7 @@ class Driver:
         self._callbacks, self._restart, self._interrupts = callbacks, restart, interrupts
         self._free = options.pattern is None
         self._switching = self._free and spec.priors.vague and not spec.point
-        self._damping = options.damping if options.solver == "newton" else None
+        self._damping: float | None = None
         self._measured = np.full(len(spec.ends), np.nan)
         self._trace: list[float] = []
         self._n_trials = 0

@@ -15,8 +15,8 @@ def describe(
     """Show schema, structure, variance explained, noise and convergence of a model."""
     from gcmf.cli.describe_screen import show_model  # noqa: PLC0415 - help must not wait for them
     from gcmf.cli.screen import show_json  # noqa: PLC0415
+    from gcmf.estimators.load import load  # noqa: PLC0415
     from gcmf.io.results import describe as say  # noqa: PLC0415
-    from gcmf.storage import load  # noqa: PLC0415
 
     found = say(load(model))
     if as_json:

@@ -25,8 +25,8 @@ def export(
 ) -> None:
     """Write factors per entity set, structure, variance explained and biases as tables."""
     from gcmf.cli.screen import console, show_json  # noqa: PLC0415 - help must not wait for them
+    from gcmf.estimators.load import load  # noqa: PLC0415
     from gcmf.io.results import export as write  # noqa: PLC0415
-    from gcmf.storage import load  # noqa: PLC0415
 
     files = write(load(model), folder, kind=kind.value, force=force)
     if as_json:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from gcmf.cli.screen import console, show_json, show_note, stopping, visible
+from gcmf.estimators.load import load
 from gcmf.io.outputs import as_json_lines, without_formulas, write_table
 from gcmf.io.predictions import find_relation, predict_all, predict_table
 from gcmf.io.schema import Source
 from gcmf.io.tables import open_table
-from gcmf.storage import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
