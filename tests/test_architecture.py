@@ -26,7 +26,8 @@ LAYERS = (
     {"model"},
     {"methods"},
     {"fit"},
-    {"estimators", "storage", "datasets", "io", "omics"},
+    {"storage"},
+    {"estimators", "datasets", "io", "omics"},
     {"cli", "plot", "demo", "demo_figure"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
