@@ -11,7 +11,7 @@ from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.data.schema import RelationSchema, Schema, check_likelihood
 from gcmf.errors import OptionError, counted
-from gcmf.likelihoods.base import sigmoid, softplus
+from gcmf.likelihoods.functions import sigmoid, softplus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
