@@ -17,7 +17,7 @@ from gcmf.cli import main
 from gcmf.cli.demo import FitBars
 from gcmf.cli.evaluate import _show
 from gcmf.cli.fit import Live
-from gcmf.datasets.folder import find_data_folder
+from gcmf.datasets import find_data_folder
 from gcmf.options import FitOptions
 from io_samples import film_database, lastfm, movielens, write_csv
 

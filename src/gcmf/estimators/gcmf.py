@@ -18,7 +18,6 @@ from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_table, give, like, structure_table
 from gcmf.fit import Status, fit
-from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.predict import predict_grid, predict_pairs, score_cells
 from gcmf.model.structure import roles
 from gcmf.options import FitOptions, as_generator, check_choice, check_flag, check_path, listed_callbacks
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from gcmf.data.relation import Relation
     from gcmf.data.schema import Schema
     from gcmf.fit import StepInfo
+    from gcmf.model.fitted import Fitted
     from gcmf.options import BiasSides, Inference, Priors, RandomState, Sharing
 
     Floats = NDArray[np.float64]
@@ -129,7 +129,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self._frame = data.frame
         with watch(self, data, options) as callbacks:
             result = fit(data, options, rng, callbacks)
-        self._settle(summarize(result.spec, result.posterior, data), result.trace, result.status)
+        self._settle(result.summarize(data), result.trace, result.status)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return self

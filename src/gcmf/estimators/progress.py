@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from gcmf import storage
 from gcmf.errors import StorageError, counted
-from gcmf.model.fitted import summarize
 from gcmf.options import listed_callbacks
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class Checkpoint:
     def _save(self, info: StepInfo) -> None:
         run = info.snapshot()
         model = copy.copy(self._estimator)
-        model._settle(summarize(run.spec, run.posterior, self._data), run.trace, run.status)
+        model._settle(run.summarize(self._data), run.trace, run.status)
         storage.save(model, self._estimator.checkpoint)
 
 

@@ -18,7 +18,6 @@ from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.errors import ConvergenceWarning, DataError
 from gcmf.fit import fit
-from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.foldin import Partners, fold_in
 from gcmf.model.structure import roles
 from gcmf.options import FitOptions, as_generator
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.fit import Fit, Status
+    from gcmf.model.fitted import Fitted
     from gcmf.options import BiasSides, RandomState
 
     Floats = NDArray[np.float64]
@@ -69,7 +69,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             [Relation(name, "sample", f"features of {name}", _centered(x, means[name])) for name, x in views.items()]
         )
         result = fit(data, chosen, as_generator(self.random_state), ())
-        fitted = summarize(result.spec, result.posterior, data)
+        fitted = result.summarize(data)
         self._read(result, fitted, list(means.values()))
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
@@ -90,7 +90,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             mean=loadings * signs * per_feature,
             # A feature that was never observed has no loadings, and says nothing of a row that has it.
             var=np.concatenate([fitted.var[c] for c in cols]).astype(np.float64) * per_feature**2 * seen[:, None],
-            weight=np.repeat(result.posterior.tau.mean / scale**2, width),
+            weight=np.repeat(_precisions(result) / scale**2, width),
             precision=1.0 / fitted.prior_var[fitted.schema.entity_index("sample")],
         )
         biases = [fitted.center[m] + scale[m] * fitted.bias_mean[2 * m + 1] for m in range(len(cols))]
@@ -336,3 +336,9 @@ def _signs(loadings: Floats) -> Floats:
     """Return +1 or -1 per factor, such that its largest loading becomes positive."""
     largest = loadings[np.abs(loadings).argmax(axis=0), np.arange(loadings.shape[1])]
     return np.where(largest < 0, -1.0, 1.0)
+
+
+def _precisions(result: Fit) -> Floats:
+    """⟨τ⟩ of each view, (M,)."""
+    pairs = zip(result.spec.likelihoods, result.posterior.parameters, strict=True)
+    return np.array([-2.0 * likelihood.slope(p) for likelihood, p in pairs])
