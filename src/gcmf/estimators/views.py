@@ -65,8 +65,9 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         rank = min(len(next(iter(views.values()))), sum(x.shape[1] for x in views.values()))
         chosen = replace(chosen, n_factors=min(chosen.n_factors, rank))
         means = {name: _observed_mean(name, x) for name, x in views.items()}
-        data = Collection([Relation(name, "sample", f"features of {name}", _centered(x, means[name]))
-                           for name, x in views.items()])  # fmt: skip
+        data = Collection(
+            [Relation(name, "sample", f"features of {name}", _centered(x, means[name])) for name, x in views.items()]
+        )
         result = fit(data, chosen, as_generator(self.random_state), ())
         fitted = result.summarize(data)
         self._read(result, fitted, list(means.values()))
@@ -136,9 +137,12 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _stored(self) -> dict[str, Any]:
         """What `_restore` needs, as plain values and arrays; gcmf.storage.layout describes it."""
         check_is_fitted(self)
-        return {"fitted": {**asdict(self._partners), "intercepts": self._intercepts,
-                           "noise_variance": np.atleast_1d(self.noise_variance_),
-                           "explained": np.atleast_2d(self.explained_variance_ratio_)}}  # fmt: skip
+        numbers = {
+            "intercepts": self._intercepts,
+            "noise_variance": np.atleast_1d(self.noise_variance_),
+            "explained": np.atleast_2d(self.explained_variance_ratio_),
+        }
+        return {"fitted": {**asdict(self._partners), **numbers}}
 
     def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
         """Take the fit that a file holds."""
@@ -170,7 +174,7 @@ class MultiViewEstimator(ViewsEstimator):
         self._names, self._widths = tuple(names.values()), tuple(widths)
         self.n_features_in_ = sum(self._widths)
         if all(names.values()):
-            self.feature_names_in_ = [np.array(found, dtype=object) for found in names.values()]
+            self.feature_names_in_ = [np.array(features, dtype=object) for features in names.values()]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.components_ = [w.copy() for w in self._by_view(self._partners.mean.T)]
@@ -221,10 +225,9 @@ class MultiViewEstimator(ViewsEstimator):
         or "partial".
         """
         check_is_fitted(self)
-        factors, views = self.get_feature_names_out(), list(self.view_names_)
-        table = pd.DataFrame(self._activity.T, index=factors, columns=views)
+        table = pd.DataFrame(self._activity.T, index=self.get_feature_names_out(), columns=list(self.view_names_))
         table["role"] = self._role
-        table["views"] = [tuple(self.view_names_[m] for m in found) for found in self._reached]
+        table["views"] = [tuple(self.view_names_[v] for v in views) for views in self._reached]
         return table
 
     def _by_view(self, x: Floats) -> list[Floats]:
@@ -248,8 +251,8 @@ class MultiViewEstimator(ViewsEstimator):
         return table
 
     def _wants_pandas(self) -> bool:
-        own = getattr(self, "_sklearn_output_config", {})
-        return bool(own.get("transform", get_config()["transform_output"]) == "pandas")
+        chosen = getattr(self, "_sklearn_output_config", {})
+        return bool(chosen.get("transform", get_config()["transform_output"]) == "pandas")
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
         tags = super().__sklearn_tags__()
@@ -260,22 +263,26 @@ class MultiViewEstimator(ViewsEstimator):
 
 def shared_index(tables: Mapping[str, Any]) -> pd.Index[Any] | None:
     """Return the row ids that pandas tables carry, or None; tables that disagree are refused."""
-    found = [(name, x.index) for name, x in tables.items() if isinstance(x, (pd.DataFrame, pd.Series))]
-    for name, index in found[1:]:
-        if not index.equals(found[0][1]):
+    indexes = {name: x.index for name, x in tables.items() if isinstance(x, (pd.DataFrame, pd.Series))}
+    if not indexes:
+        return None
+    first, *others = indexes
+    for name in others:
+        if not indexes[name].equals(indexes[first]):
             msg = (
-                f"The views are matched row by row, but the data frames of {found[0][0]!r} and {name!r} have"
+                f"The views are matched row by row, but the data frames of {first!r} and {name!r} have"
                 " different indexes. Reindex them to the same samples (rows of NaN are allowed), or use"
                 " gcmf.GCMF with a Collection, which matches samples by id."
             )
             raise DataError(msg)
-    return found[0][1] if found else None
+    return indexes[first]
 
 
 def _as_table(name: str, x: Any, *, least: int) -> Floats:  # noqa: ANN401 - anything array-like
     with refused_as_data():
-        table: Floats = check_array(x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least,
-                                    input_name=f"view {name!r}", estimator=None)  # fmt: skip
+        table: Floats = check_array(
+            x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least, input_name=f"view {name!r}"
+        )
     return table
 
 
