@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gcmf.data.positions import Positions
     from gcmf.data.raw import RawCells
     from gcmf.data.relation import Relation
-    from gcmf.data.schema import LikelihoodLike
     from gcmf.data.units import Units
+    from gcmf.likelihoods import Likelihood
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class BoundRelation:
     name: str
     rows: str
     cols: str
-    likelihood: str | LikelihoodLike
+    likelihood: str | Likelihood
     cells: Cells
     units: Units | None = None
     """What its columns were standardized by, if they were, in the order of the column set."""

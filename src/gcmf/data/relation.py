@@ -11,8 +11,8 @@ from gcmf.data.schema import RelationSchema, check_likelihood, likelihood_name, 
 from gcmf.errors import DataError
 
 if TYPE_CHECKING:
-    from gcmf.data.schema import LikelihoodLike
     from gcmf.data.vocabulary import Vocabulary
+    from gcmf.likelihoods import Likelihood
 
 
 class Relation:
@@ -54,7 +54,7 @@ class Relation:
     name: str
     rows: str
     cols: str
-    likelihood: str | LikelihoodLike
+    likelihood: str | Likelihood
     raw: RawCells
 
     def __init__(  # noqa: PLR0913 - the signature is the public contract
@@ -63,7 +63,7 @@ class Relation:
         rows: str,
         cols: str,
         data: object,
-        likelihood: str | LikelihoodLike = "gaussian",
+        likelihood: str | Likelihood = "gaussian",
         *,
         blanks: str | None = None,
         row_ids: Source = None,
@@ -86,7 +86,7 @@ class Relation:
         row: str,
         col: str,
         value: str | None,
-        likelihood: str | LikelihoodLike = "gaussian",
+        likelihood: str | Likelihood = "gaussian",
         blanks: str = "missing",
     ) -> Relation:
         """Return the relation that a long data frame holds, one line per cell.

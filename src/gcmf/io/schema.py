@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gcmf.data.schema import SUPPORTS
 from gcmf.errors import did_you_mean
+from gcmf.likelihoods import known
 from gcmf.options import Priors
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ _TYPES = {
 }  # fmt: skip
 _WORDS = {str: "a text", list: "a list of texts", int: "an integer", float: "a number", bool: "true or false",
           dict: "a table"}  # fmt: skip
-_CHOICES = {"format": FORMATS, "layout": LAYOUTS, "blanks": BLANKS, "likelihood": tuple(SUPPORTS),
+_CHOICES = {"format": FORMATS, "layout": LAYOUTS, "blanks": BLANKS, "likelihood": tuple(known()),
             "decimal": DECIMALS}  # fmt: skip
 
 
