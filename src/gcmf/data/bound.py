@@ -137,7 +137,8 @@ def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
     without a cell, covers the declared ids too.
     """
     raw, shape = relation.raw, (rows.size, cols.size)
-    row_at, col_at = rows.vocabulary.index(raw.row_ids), cols.vocabulary.index(raw.col_ids)
+    row_at = rows.vocabulary.index(raw.row_ids).astype(np.int32)
+    col_at = cols.vocabulary.index(raw.col_ids).astype(np.int32)
     dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(raw.x)
     if not raw.filled:
         return list_cells(_moved(raw, row_at, col_at), shape, dtype=dtype)
@@ -149,12 +150,12 @@ def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
     return fill_cells(moved, shape, row_members=row_members, col_members=col_members, dtype=dtype)
 
 
-def _moved(raw: RawCells, rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> RawCells:
+def _moved(raw: RawCells, rows: npt.NDArray[np.integer], cols: npt.NDArray[np.integer]) -> RawCells:
     """Return the cells with their row p at rows[p] and their column p at cols[p]."""
     return replace(raw, i=_coded(raw.i, rows), j=_coded(raw.j, cols))
 
 
-def _coded(positions: Positions, places: npt.NDArray[np.int64]) -> Positions:
+def _coded(positions: Positions, places: npt.NDArray[np.integer]) -> Positions:
     if np.array_equal(places, np.arange(len(places))):
         return positions
-    return Coded(positions, places.astype(np.int32))
+    return Coded(positions, places.astype(np.int32, copy=False))
