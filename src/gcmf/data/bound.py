@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.data.cells import Cells, DuplicateCellsError, Triplets, fill_cells, list_cells
-from gcmf.data.checks import axes, duplicate_faults
+from gcmf.data.checks import brought_ids, duplicate_faults
 from gcmf.data.positions import Coded
 from gcmf.data.raw import value_type
-from gcmf.data.relation import describe_cells
+from gcmf.data.relation import size_in_words
 from gcmf.data.schema import RelationSchema, likelihood_name, likelihood_support
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
@@ -83,9 +83,9 @@ class BoundRelation:
     def size(self) -> str:
         """Its sizes and its number of cells, in words."""
         if not self.cells.filled:
-            return describe_cells(self.n_cells, self.shape)
+            return size_in_words(self.n_cells, self.shape)
         rows, cols = self.cells.members()
-        return describe_cells(self.n_cells, self.shape, zeros=(len(rows), len(cols)))
+        return size_in_words(self.n_cells, self.shape, zeros=(len(rows), len(cols)))
 
     def chunks(self, size: int) -> Iterator[Triplets]:
         """Yield every observed cell in row-major order and in the units that it came in, at most `size` at a time."""
@@ -103,7 +103,7 @@ class BoundRelation:
 def align(relations: Sequence[Relation], declared: Mapping[str, object]) -> dict[str, EntitySet]:
     """Return the entity sets of checked relations: the declared ids, then the others as they first appear."""
     sets: dict[str, EntitySet] = {}
-    for name, sources in axes(relations).items():
+    for name, sources in brought_ids(relations).items():
         head = Vocabulary(declared[name]) if name in declared else None
         whole = sources[0][1] if head is None else head
         for _, ids in sources:
