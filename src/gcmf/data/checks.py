@@ -82,7 +82,7 @@ def schema_faults(relations: Sequence[Relation]) -> Iterator[str]:
             )
 
 
-def axes(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]]]:
+def brought_ids(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]]]:
     """Return, per entity set in order of first appearance, the ids that each relation brings."""
     brought: dict[str, list[tuple[str, Vocabulary]]] = {}
     for relation in relations:
@@ -93,7 +93,7 @@ def axes(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]
 
 def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
     """Yield what is wrong with the ids declared by `entities=`."""
-    known = axes(relations)
+    known = brought_ids(relations)
     for name, ids in entities.items():
         if name not in known:
             yield (
@@ -112,7 +112,7 @@ def _alignment_faults(relations: Sequence[Relation], entities: Mapping[str, obje
     """Yield what keeps the ids of one entity set, from several sources, from being matched."""
     entities = {name: ids for name, ids in entities.items() if is_id_list(ids)}
     with_itself = {relation.name for relation in relations if relation.rows == relation.cols}
-    for name, sources in axes(relations).items():
+    for name, sources in brought_ids(relations).items():
         positional = [(relation, ids) for relation, ids in sources if ids.positional]
         if not positional:
             yield from _kind_faults(name, sources, entities)

@@ -154,10 +154,10 @@ class Relation:
 
     def __repr__(self) -> str:
         zeros = self.shape if self.raw.filled else None
-        return f"<Relation {self.schema}, {describe_cells(self.n_cells, self.shape, zeros)}>"
+        return f"<Relation {self.schema}, {size_in_words(self.n_cells, self.shape, zeros)}>"
 
 
-def describe_cells(n_cells: int, shape: tuple[int, int], zeros: tuple[int, int] | None = None) -> str:
+def size_in_words(n_cells: int, shape: tuple[int, int], zeros: tuple[int, int] | None = None) -> str:
     """Return the size of a relation in words, ending in "4 cells (66.7% observed)".
 
     `zeros` is how many entities of either set have zeros for blanks, if any have.
