@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gcmf.data.collection import BoundRelation
+    from gcmf.data.bound import BoundRelation
     from gcmf.data.id_kind import Ids
     from gcmf.data.relation import Relation
     from gcmf.data.schema import Schema

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from gcmf.data.collection import BoundRelation, Collection
+    from gcmf.data.bound import BoundRelation
+    from gcmf.data.collection import Collection
     from gcmf.estimators.gcmf import GCMF
     from gcmf.fit import StepInfo
 

@@ -135,6 +135,11 @@ class Likelihood(ABC):
         del prior
         return p
 
+    def is_settled(self, p: Floats) -> bool:
+        """Whether predictions can be made with these numbers, which may come from a file of somebody else."""
+        prior = ParameterPrior(1.0, 1.0, point=False)
+        return len(p) == len(self.settled(self.start(1.0, 1.0, prior), prior)) and bool(np.isfinite(p).all())
+
     # --- predictions; p is settled ---------------------------------------------------------------------------
 
     def noise(self, p: Floats) -> float:

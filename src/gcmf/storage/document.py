@@ -15,7 +15,18 @@ from gcmf.fit import Status
 from gcmf.options import Priors
 from gcmf.storage.collective import schema_matcher
 from gcmf.storage.ids import decode
-from gcmf.storage.layout import DATA, DOCUMENTS, NUMBER, SCHEMA, Each, MalformedError, Matcher, refuse, refuse_faults
+from gcmf.storage.layout import (
+    DATA,
+    DOCUMENTS,
+    NUMBER,
+    SCHEMA,
+    Each,
+    MalformedError,
+    Matcher,
+    Piece,
+    refuse,
+    refuse_faults,
+)
 
 #: Parameters of estimators that older versions had and wrote; a model that was fitted needs none of them.
 _FORMER_PARAMS = ("solver", "damping")
@@ -98,7 +109,21 @@ def upgrade(document: dict[str, Any], version: int) -> dict[str, Any]:
     if isinstance(document.get("params"), dict):
         for name in _FORMER_PARAMS:
             document["params"].pop(name, None)
-    return _from_1(document) if version == 1 else document
+    if version <= 1:
+        document = _from_1(document)
+    return _from_2(document) if version <= 2 and document.get("class") == "GCMF" else document
+
+
+def _from_2(document: dict[str, Any]) -> dict[str, Any]:
+    """`noise` held the noise variance of every relation, zero where it was not Gaussian."""
+    Matcher().match({key: document.get(key) for key in SCHEMA}, SCHEMA, "")
+    Matcher().match(document.get("fitted"), dict, "fitted")
+    fitted = document["fitted"]
+    noise = fitted.pop("noise", None)
+    Matcher({"relations": len(document["relations"])}).match(noise, Piece(("relations",), 0.0), "fitted/noise")
+    names = [relation["likelihood"].get("name") for relation in document["relations"]]
+    fitted["parameters"] = [np.array([n] if name == "gaussian" else []) for n, name in zip(noise, names, strict=True)]
+    return document
 
 
 def _from_1(document: dict[str, Any]) -> dict[str, Any]:
