@@ -38,7 +38,7 @@ class Priors:
     """q₀ of the noise precisions τ."""
 
     def __post_init__(self) -> None:
-        for name in (one.name for one in fields(self)):
+        for name in (prior.name for prior in fields(self)):
             value = getattr(self, name)
             if not is_number(value) or value <= 0:
                 msg = f"Priors.{name} must be a positive, finite number. Got {value!r} instead."
@@ -50,7 +50,7 @@ class Priors:
         """Return priors given as such, as a mapping of their fields, or not at all (the vague ones)."""
         if isinstance(given, cls):
             return given
-        known = [one.name for one in fields(cls)]
+        known = [prior.name for prior in fields(cls)]
         if given is not None and not isinstance(given, Mapping):
             msg = (
                 f"The 'priors' parameter must be Priors(...), a mapping of {', '.join(known)}, or None. Got {given!r}."

@@ -134,7 +134,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return self
 
-    def _options(self, **more: Any) -> FitOptions:  # noqa: ANN401 - checked by FitOptions
+    def _options(self, **more: Any) -> FitOptions:
         check_flag("progress", self.progress, "auto")
         check_path("checkpoint", self.checkpoint)
         listed_callbacks(self.callbacks)

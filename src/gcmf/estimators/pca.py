@@ -55,7 +55,7 @@ class PCA(ViewsEstimator):
     (50, 2)
     """
 
-    def fit(self, X: Any, y: None = None) -> PCA:  # noqa: ANN401 - anything array-like
+    def fit(self, X: Any, y: None = None) -> PCA:
         """Fit a table of samples by features; NaN is missing, infinity is refused."""
         del y
         with refused_as_data():
@@ -73,14 +73,14 @@ class PCA(ViewsEstimator):
         self.components_ = self._partners.mean.T.copy()
         self.mean_ = self._intercepts.copy()
 
-    def transform(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401
+    def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the scores of rows, new or old, from their observed cells, (n, n_factors_active_)."""
         check_is_fitted(self)
         with refused_as_data():
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return self._scores(x)
 
-    def inverse_transform(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401
+    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Return the table that scores stand for; missing cells of the original come back filled in."""
         return self._reconstruction(X)
 
@@ -101,7 +101,7 @@ class PCA(ViewsEstimator):
         if "features" in view:
             self.feature_names_in_ = np.array(view["features"], dtype=object)
 
-    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

@@ -57,7 +57,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     # --- fit ------------------------------------------------------------------------------------------------
 
-    def _fit_views(self, views: Mapping[str, Floats], **options: Any) -> Fitted:  # noqa: ANN401
+    def _fit_views(self, views: Mapping[str, Floats], **options: Any) -> Fitted:
         """Fit tables with the same rows and set every attribute that the special cases share."""
         bias: dict[str, BiasSides] = dict.fromkeys(views, "cols")
         chosen = self._options(bias=bias, **options)
@@ -75,7 +75,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return fitted
 
-    def _options(self, **more: Any) -> FitOptions:  # noqa: ANN401 - checked by FitOptions
+    def _options(self, **more: Any) -> FitOptions:
         return FitOptions.of(self, **more)
 
     def _read(self, result: Fit, fitted: Fitted, means: Sequence[Floats]) -> None:
@@ -116,7 +116,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Factors of rows that have all views side by side, (n, D) to (n, K)."""
         return fold_in(self._partners, x - self._intercepts)
 
-    def _reconstruction(self, scores: Any) -> Floats:  # noqa: ANN401 - anything array-like
+    def _reconstruction(self, scores: Any) -> Floats:
         """All views side by side, (n, K) to (n, D)."""
         check_is_fitted(self)
         z = np.asarray(scores, dtype=np.float64)
@@ -234,7 +234,7 @@ class MultiViewEstimator(ViewsEstimator):
         """Cut what lies side by side along the last axis."""
         return np.split(x, self._edges, axis=-1)
 
-    def _known_table(self, name: str, x: Any) -> Floats:  # noqa: ANN401
+    def _known_table(self, name: str, x: Any) -> Floats:
         """Read a table that must have the features of the fitted view."""
         v = self.view_names_.index(name)
         table, names, fitted = _as_table(name, x, least=1), _column_names(x), self._names[v]
@@ -254,7 +254,7 @@ class MultiViewEstimator(ViewsEstimator):
         chosen = getattr(self, "_sklearn_output_config", {})
         return bool(chosen.get("transform", get_config()["transform_output"]) == "pandas")
 
-    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.two_d_array = False
@@ -278,7 +278,7 @@ def shared_index(tables: Mapping[str, Any]) -> pd.Index[Any] | None:
     return indexes[first]
 
 
-def _as_table(name: str, x: Any, *, least: int) -> Floats:  # noqa: ANN401 - anything array-like
+def _as_table(name: str, x: Any, *, least: int) -> Floats:
     with refused_as_data():
         table: Floats = check_array(
             x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least, input_name=f"view {name!r}"
@@ -295,7 +295,7 @@ def refused_as_data() -> Iterator[None]:
         raise DataError(str(error)) from error
 
 
-def _column_names(x: Any) -> list[str]:  # noqa: ANN401
+def _column_names(x: Any) -> list[str]:
     """Names of the features of a data frame, if they are names."""
     names = list(getattr(x, "columns", ()))
     return names if all(isinstance(name, str) for name in names) else []

@@ -44,7 +44,7 @@ Augment = Mapping[tuple[str, str], Any] | Iterable[Relation] | None
 
 
 def fit(  # noqa: PLR0913 - one name for each thing that users differ in
-    mdata: Any,  # noqa: ANN401 - AnnData or MuData, known by what they have
+    mdata: Any,
     n_factors: int = 15,
     *,
     augment: Augment = None,
@@ -56,7 +56,7 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     standardize: bool | Iterable[str] = False,
     bias: Mapping[str, Any] | None = None,
     random_state: int | np.random.Generator | None = None,
-    **options: Any,  # noqa: ANN401 - those of GCMF
+    **options: Any,
 ) -> GCMF:
     """Fit view_v = intercept_v + factors · weights_vᵀ to all modalities at once, and write the answer into `mdata`.
 
@@ -138,7 +138,7 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     return model
 
 
-def _check(data: Any, options: Mapping[str, Any]) -> None:  # noqa: ANN401 - AnnData or MuData
+def _check(data: Any, options: Mapping[str, Any]) -> None:
     if getattr(data, "is_view", False):
         kind = type(data).__name__
         msg = f"This {kind} is a view of another, which the result cannot be written into; pass a .copy() of it."
@@ -181,7 +181,7 @@ def _relation(view: View, likelihood: str | Likelihood, blanks: str, deviation: 
     return Relation(view.name, OBSERVATIONS, view.name, block, likelihood)
 
 
-def _block(x: Any, request: Request, *, rows: pd.Index[Any], cols: pd.Index[Any]) -> RawCells:  # noqa: ANN401
+def _block(x: Any, request: Request, *, rows: pd.Index[Any], cols: pd.Index[Any]) -> RawCells:
     """Read a matrix under the names of its rows and columns."""
     if sparse.issparse(x):
         return replace(read(x, request), row_ids=Vocabulary(rows), col_ids=Vocabulary(cols))
@@ -208,7 +208,7 @@ def _augmented(augment: Augment, views: Views, mods: Mapping[str, Any]) -> list[
     return relations
 
 
-def _cut(name: str, matrix: Any, mods: tuple[Any, Any], views: tuple[View, View]) -> Any:  # noqa: ANN401
+def _cut(name: str, matrix: Any, mods: tuple[Any, Any], views: tuple[View, View]) -> Any:
     """The part of a feature × feature matrix that is used; a data frame is matched by name."""
     if isinstance(matrix, pd.DataFrame):
         return matrix.reindex(index=views[0].var, columns=views[1].var).to_numpy()
@@ -234,7 +234,7 @@ def _check_ends(name: str, ends: tuple[str, str], mods: Mapping[str, Any]) -> No
             raise DataError(msg)
 
 
-def _params(model: GCMF, **given: Any) -> dict[str, Any]:  # noqa: ANN401
+def _params(model: GCMF, **given: Any) -> dict[str, Any]:
     """What was asked for and how it went, in kinds that HDF5 files hold."""
     params = {
         name: {key: part for key, part in value.items() if part is not None} if isinstance(value, Mapping) else value
