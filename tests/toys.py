@@ -6,7 +6,7 @@ import numpy as np
 
 from gcmf import Collection, Priors
 from gcmf.options import FitOptions
-from helpers import build_problem, random_posterior
+from helpers import random_sample
 from strategies import LIKELIHOODS, relation
 
 VAGUE = Priors()
@@ -28,8 +28,6 @@ def triangle(kinds, seed=0, layout="listed", missing=0.25):
 
 
 def toy(kinds, seed=1, n_factors=3, on=None, **options):
-    """(spec, problem, posterior) of a triangle, everything random."""
-    spec, problem = build_problem(triangle(kinds), FitOptions(n_factors=n_factors, **options))
-    rng = np.random.default_rng(seed)
-    on = np.ones((3, n_factors), dtype=bool) if on is None else on
-    return spec, problem, random_posterior(spec, on, rng)
+    """A sample of a triangle, everything random, in float64."""
+    chosen = FitOptions(n_factors=n_factors, dtype="float64", **options)
+    return random_sample(triangle(kinds), chosen, np.random.default_rng(seed), on)
