@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from gcmf import Collection, Priors
+from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
 from gcmf.options import FitOptions
 from helpers import random_sample
-from strategies import LIKELIHOODS, relation
+from strategies import relation
 
 VAGUE = Priors()
 PROPER = Priors(alpha_shape=1.7, alpha_rate=0.6, tau_shape=2.3, tau_rate=0.9)
-GAUSSIAN, JAAKKOLA, LOGISTIC, PAPER, CELL, HYBRID, EXACT = LIKELIHOODS[:7]
+GAUSSIAN, JAAKKOLA, LOGISTIC = Gaussian(), Bernoulli("tight"), Bernoulli("cell")
+PAPER, CELL, HYBRID, EXACT = Poisson("paper"), Poisson("cell"), Poisson("tight"), Poisson("exact")
 SIZES = {"a": 5, "b": 4, "c": 6}
 
 
