@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gcmf.estimators.gfa import GFA
     from gcmf.estimators.pca import PCA
     from gcmf.fit import Status
-    from gcmf.io.project import read_project
+    from gcmf.io.project.read import read_project
     from gcmf.options import Priors
     from gcmf.storage import load
 
@@ -32,7 +32,7 @@ _HOMES = {
     "Relation": "gcmf.data.relation",
     "Status": "gcmf.fit",
     "load": "gcmf.storage",
-    "read_project": "gcmf.io.project",
+    "read_project": "gcmf.io.project.read",
 }
 _MODULES = ("datasets", "errors", "likelihoods", "omics", "plot")
 

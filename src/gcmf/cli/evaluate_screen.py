@@ -10,9 +10,8 @@ from rich import progress
 from gcmf.cli.reading import waiting
 from gcmf.cli.screen import bar_text, console, plain_table, show_json, show_note
 from gcmf.errors import UnknownIdError, did_you_mean
-from gcmf.io.evaluate import GROUP, evaluate, methods
-from gcmf.io.holdout import MEASURES
-from gcmf.io.project import read_project
+from gcmf.io.evaluate import GROUP, MEASURES, evaluate, methods
+from gcmf.io.project.read import read_project
 
 if TYPE_CHECKING:
     from pathlib import Path

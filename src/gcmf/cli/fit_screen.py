@@ -18,9 +18,9 @@ from gcmf.errors import ConvergenceWarning, OptionError, counted
 from gcmf.estimators.gcmf import GCMF
 from gcmf.estimators.tables import structure_table
 from gcmf.fit import Status
-from gcmf.io.holdout import MEASURES, HeldOut, hide, score
+from gcmf.io.evaluate import MEASURES, HeldOut, hide, score
 from gcmf.io.outputs import check_model
-from gcmf.io.project import find_project, read_project, read_spec
+from gcmf.io.project.read import find_project, read_project, read_spec
 from gcmf.storage import check
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.collection import Collection
     from gcmf.fit import StepInfo
-    from gcmf.io.holdout import Scores
+    from gcmf.io.evaluate import Scores
 
 
 class Live:

@@ -20,9 +20,9 @@ def init(
     from gcmf.cli.reading import waiting  # noqa: PLC0415 - help must not wait for it
     from gcmf.cli.screen import console, show_json  # noqa: PLC0415 - help must not wait for them
     from gcmf.errors import counted  # noqa: PLC0415
-    from gcmf.io.discover import discover  # noqa: PLC0415
-    from gcmf.io.look import files_of  # noqa: PLC0415
-    from gcmf.io.write import check_target, write_project  # noqa: PLC0415
+    from gcmf.io.guess.discover import discover  # noqa: PLC0415
+    from gcmf.io.guess.draft import check_target, write_project  # noqa: PLC0415
+    from gcmf.io.guess.look import files_of  # noqa: PLC0415
 
     target = out or (source if source.is_dir() else source.parent) / "gcmf.toml"
     files_of(source)  # a source that is not there is refused first

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 from gcmf.cli.screen import console, show_json, show_note, stopping, visible
 from gcmf.io.outputs import as_json_lines, without_formulas, write_table
 from gcmf.io.predictions import find_relation, predict_all, predict_table
-from gcmf.io.schema import Source
-from gcmf.io.tables import open_table
+from gcmf.io.sources.specs import Source
+from gcmf.io.sources.tables import open_table
 from gcmf.storage import load
 
 if TYPE_CHECKING:

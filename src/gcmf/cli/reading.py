@@ -14,7 +14,7 @@ from gcmf.cli.screen import console
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gcmf.io.look import Report
+    from gcmf.io.sources.specs import Report
 
 _SECONDS = 2.0
 """What is read sooner needs no bar."""
