@@ -3,109 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
-from gcmf.data.align import align, bind, bind_units
-from gcmf.data.cells import Cells, DuplicateCellsError, Triplets
-from gcmf.data.checks import (
-    alignment_faults,
-    axes,
-    duplicate_faults,
-    entity_faults,
-    relation_faults,
-    schema_faults,
-)
-from gcmf.data.given import check_entities, check_relations, read_mapping, wanted
-from gcmf.data.relation import Relation, describe_cells
-from gcmf.data.schema import RelationSchema, Schema, likelihood_name
+from gcmf.data.bound import align, bind
+from gcmf.data.checks import collection_faults
+from gcmf.data.relation import Relation
+from gcmf.data.schema import Schema
 from gcmf.data.split import folds, split
-from gcmf.data.vocabulary import as_index
 from gcmf.errors import DataError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import numpy.typing as npt
-    import pandas as pd
 
-    from gcmf.data.schema import LikelihoodLike
-    from gcmf.data.units import Units
-    from gcmf.data.vocabulary import Vocabulary
+    from gcmf.data.bound import BoundRelation, EntitySet
+    from gcmf.data.cells import Cells
     from gcmf.options import RandomState
-
-
-@dataclass(frozen=True, eq=False)
-class EntitySet:
-    """One entity set of a collection: its name and its ids in order."""
-
-    name: str
-    vocabulary: Vocabulary
-
-    @property
-    def ids(self) -> pd.Index[Any]:
-        """The ids, in the order of every array about this set."""
-        return self.vocabulary.ids
-
-    @property
-    def size(self) -> int:
-        """The number of entities."""
-        return len(self.vocabulary)
-
-    def __len__(self) -> int:
-        return self.size
-
-
-@dataclass(frozen=True, eq=False)
-class BoundRelation:
-    """A relation within a collection: its cells are indexed by the collection's entity sets."""
-
-    name: str
-    rows: str
-    cols: str
-    likelihood: str | LikelihoodLike
-    cells: Cells
-    units: Units | None = None
-    """What its columns were standardized by, if they were, in the order of the column set."""
-
-    @property
-    def schema(self) -> RelationSchema:
-        """The relation without its data."""
-        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood))
-
-    @property
-    def n_cells(self) -> int:
-        """The number of observed cells."""
-        return self.cells.n_cells
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The sizes of its two entity sets in the collection."""
-        return self.cells.shape
-
-    def chunks(self, size: int) -> Iterator[Triplets]:
-        """Yield every observed cell in row-major order and in the units that it came in, at most `size` at a time."""
-        for part in self.cells.chunks(size):
-            x = part.x.astype(np.float64)
-            if self.units is not None:
-                center, scale = self.units.of(part.j)
-                x = center + scale * x
-            yield part._replace(x=x)
-
-    def __repr__(self) -> str:
-        return f"<BoundRelation {self.schema}, {self.size}>"
-
-    @property
-    def size(self) -> str:
-        """Its sizes and its number of cells, in words."""
-        zeros = None
-        if self.cells.filled:
-            rows, cols = self.cells.members()
-            zeros = len(rows), len(cols)
-        return describe_cells(self.n_cells, self.shape, zeros)
 
 
 class Collection:
@@ -151,16 +70,14 @@ class Collection:
     """The kind of frame that was brought, and that answers are given in: "polars" if all were, else "pandas"."""
 
     def __init__(self, relations: Iterable[Relation], entities: Mapping[str, object] | None = None) -> None:
-        given = check_relations(relations)
-        declared = check_entities(entities)
-        faults = list(_all_faults(given, declared))
+        given = _check_relations(relations)
+        declared = _check_entities(entities)
+        faults = collection_faults(given, declared)
         if faults:
-            faults += [fault for relation in given for fault in duplicate_faults(relation)]
             raise DataError(faults)
-        sets = {name: EntitySet(name, ids) for name, ids in align(axes(given), declared).items()}
-        self._assign(sets, _bind_all(given, sets, {name: len(as_index(ids)) for name, ids in declared.items()}))
-        brought = {relation.block.frame for relation in given} - {None}
-        self.frame = "polars" if brought == {"polars"} else "pandas"
+        sets = align(given, declared)
+        brought = {relation.raw.frame for relation in given} - {None}
+        self._assign(sets, bind(given, sets), "polars" if brought == {"polars"} else "pandas")
 
     @classmethod
     def from_mapping(cls, matrices: Mapping[Any, object]) -> Collection:
@@ -169,16 +86,13 @@ class Collection:
         A key holds the row set, the column set and, if it has a third part, the name of the relation,
         which is otherwise "user-movie". Boolean arrays are bernoulli, everything else is gaussian.
         """
-        return cls(read_mapping(matrices))
+        return cls([_shorthand(key, data) for key, data in matrices.items()])
 
     @classmethod
     def of(cls, data: object, *, caller: str) -> Collection:
         """Return data as a collection: one already, a relation, a list of relations, or a mapping of matrices.
 
-        Raises
-        ------
-        DataError
-            When it is none of these; `caller` says what for it was given.
+        Anything else is refused in the name of the `caller` that was given it.
         """
         if isinstance(data, Collection):
             return data
@@ -188,7 +102,13 @@ class Collection:
             return cls([data])
         if isinstance(data, list | tuple) and data:
             return cls(data)
-        raise DataError(wanted(data, caller))
+        shape = f" of shape {tuple(data.shape)}" if hasattr(data, "shape") else ""
+        msg = (
+            f"{caller} takes a Collection, a Relation, a list of relations, or a mapping such as"
+            f' {{("user", "movie"): X}}. Got {type(data).__name__}{shape} instead. Name what its rows and columns are:'
+            ' Relation("name", rows="...", cols="...", data=...).'
+        )
+        raise DataError(msg)
 
     @property
     def n_cells(self) -> int:
@@ -245,57 +165,80 @@ class Collection:
 
     def with_cells(self, cells: Mapping[str, Cells]) -> Collection:
         """Return a collection with the same entities, holding these cells of the relations named."""
-        part = object.__new__(Collection)
-        kept = [replace(own, cells=cells[own.name]) for own in self.relations.values() if own.name in cells]
-        part._assign(dict(self.entities), kept)
-        part.frame = self.frame
-        return part
+        kept = [replace(bound, cells=cells[name]) for name, bound in self.relations.items() if name in cells]
+        return self._with(dict(self.entities), kept)
 
     def select(self, relations: Iterable[str]) -> Collection:
         """Return the collection of these relations alone, over all ids of the entity sets that they join."""
         kept = [self.relations[name] for name in relations]
-        part = object.__new__(Collection)
-        joined = {entity for own in kept for entity in (own.rows, own.cols)}
-        part._assign({name: own for name, own in self.entities.items() if name in joined}, kept)
-        part.frame = self.frame
-        return part
+        joined = {entity for bound in kept for entity in (bound.rows, bound.cols)}
+        return self._with({name: entities for name, entities in self.entities.items() if name in joined}, kept)
 
     def __repr__(self) -> str:
         sizes = {"relation": len(self.relations), "entity set": len(self.entities), "cell": self.n_cells}
         lines = [f"<Collection: {', '.join(counted(size, noun) for noun, size in sizes.items())}>"]
-        for own in self.relations.values():
-            lines.append(f"  {own.schema}, {own.size}")
-        lines.append("  entities: " + ", ".join(f"{name} {len(one):,}" for name, one in self.entities.items()))
+        lines += [f"  {bound.schema}, {bound.size}" for bound in self.relations.values()]
+        lines.append("  entities: " + ", ".join(f"{name} {len(ids):,}" for name, ids in self.entities.items()))
         return "\n".join(lines)
 
-    def _assign(self, entities: dict[str, EntitySet], relations: list[BoundRelation]) -> None:
+    def _assign(self, entities: dict[str, EntitySet], relations: list[BoundRelation], frame: str) -> None:
         self.schema = Schema(tuple(entities), tuple(relation.schema for relation in relations))
         self.entities = MappingProxyType(entities)
         self.relations = MappingProxyType({relation.name: relation for relation in relations})
+        self.frame = frame
+
+    def _with(self, entities: dict[str, EntitySet], relations: list[BoundRelation]) -> Collection:
+        part = object.__new__(Collection)  # what is within a collection was checked when that was made
+        part._assign(entities, relations, self.frame)
+        return part
 
 
-def _all_faults(relations: list[Relation], entities: dict[str, object]) -> Iterator[str]:
-    yield from schema_faults(relations)
-    yield from entity_faults(relations, entities)
-    yield from alignment_faults(relations, entities)
-    for relation in relations:
-        yield from relation_faults(relation)
-
-
-def _bind_all(
-    relations: list[Relation], sets: dict[str, EntitySet], declared: Mapping[str, int]
-) -> list[BoundRelation]:
-    bound: list[BoundRelation] = []
-    faults: list[str] = []
-    for one in relations:
-        try:
-            heads = declared.get(one.rows, 0), declared.get(one.cols, 0)
-            cells = bind(one, sets[one.rows].vocabulary, sets[one.cols].vocabulary, declared=heads)
-        except DuplicateCellsError:
-            faults += duplicate_faults(one)
-        else:
-            units = bind_units(one, sets[one.cols].vocabulary)
-            bound.append(BoundRelation(one.name, one.rows, one.cols, one.likelihood, cells, units))
+def _check_relations(relations: object) -> list[Relation]:
+    """Return the relations as a list; refuse what is not made of relations."""
+    if isinstance(relations, Relation):
+        return [relations]
+    if isinstance(relations, Mapping):
+        msg = "Collection takes a list of relations; for a mapping of matrices use Collection.from_mapping."
+        raise DataError(msg)
+    given: list[Any] = list(relations) if hasattr(relations, "__iter__") else [relations]
+    faults = [
+        f"item {position} of the relations is {type(item).__name__}, not a Relation; wrap it as"
+        ' Relation("name", rows="...", cols="...", data=...).'
+        for position, item in enumerate(given)
+        if not isinstance(item, Relation)
+    ]
+    if not given:
+        faults = ["a collection needs at least one relation."]
     if faults:
         raise DataError(faults)
-    return bound
+    return given
+
+
+def _check_entities(entities: object) -> dict[str, Any]:
+    """Return the declared ids by entity set; refuse what is no mapping."""
+    if entities is None:
+        return {}
+    if not isinstance(entities, Mapping):
+        msg = f'entities= must be a mapping from entity sets to ids, such as {{"movie": ids}}. Got {entities!r}.'
+        raise DataError(msg)
+    return {name: list(ids) if isinstance(ids, Iterator) else ids for name, ids in entities.items()}
+
+
+def _shorthand(key: object, data: object) -> Relation:
+    if not (isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(part, str) for part in key)):
+        msg = (
+            f"the key {key!r} does not name a relation; use (rows, cols) or (rows, cols, name), such as"
+            f' ("user", "movie").'
+        )
+        raise DataError(msg)
+    rows, cols = key[:2]
+    name = key[2] if len(key) == 3 else f"{rows}-{cols}"
+    if sparse.issparse(data):
+        msg = (
+            f"relation {name!r}: a scipy.sparse matrix must say what its blanks are, which a mapping cannot;"
+            ' use Relation(..., blanks="missing") if a blank cell was never observed, or'
+            ' Relation(..., blanks="zero") if it is an observed zero.'
+        )
+        raise DataError(msg)
+    is_bool = isinstance(data, np.ndarray) and data.dtype == np.bool_
+    return Relation(name, rows, cols, data, "bernoulli" if is_bool else "gaussian")

@@ -13,7 +13,7 @@ from gcmf.errors import DataError, OptionError, UnknownIdError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.data.collection import BoundRelation
+    from gcmf.data.bound import BoundRelation
     from gcmf.data.schema import RelationSchema
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.estimators.gcmf import Unknown

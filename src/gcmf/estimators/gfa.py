@@ -26,16 +26,8 @@ class GFA(MultiViewEstimator):
     ----------
     n_factors
         Factors to start from, at most; superfluous ones are switched off.
-    max_iter, tol
-        Sweep at most `max_iter` times, until a sweep raises the bound by less than `tol` of its size.
-    n_init
-        Random starts; the one with the best bound is kept.
-    random_state
-        Seed (int), numpy Generator or RandomState, or None.
-    dtype
-        "float64" or "float32", the precision of the factors while fitting.
-    n_threads
-        At most so many threads; None takes every core this process may use.
+    max_iter, tol, n_init, random_state, dtype, n_threads
+        As in `GCMF`.
 
     Attributes
     ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +13,14 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from gcmf import storage
 from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.errors import ConvergenceWarning, DataError
 from gcmf.fit import fit
-from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.foldin import Partners, fold_in
 from gcmf.model.structure import roles
-from gcmf.options import BiasSides, FitOptions, RandomState, as_generator
+from gcmf.options import FitOptions, as_generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.fit import Fit, Status
+    from gcmf.model.fitted import Fitted
+    from gcmf.options import BiasSides, RandomState
 
     Floats = NDArray[np.float64]
 
@@ -37,6 +39,7 @@ ROUNDING = 1e-13
 
 
 # scikit-learn has no types: mypy sees Any in place of its classes.
+@dataclass(kw_only=True, eq=False, repr=False)
 class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the special cases: each view, samples by features, is a Gaussian relation of the same samples.
 
@@ -44,24 +47,13 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     scale of a fit is then that of the variation, however large the offsets are.
     """
 
-    def __init__(  # noqa: PLR0913 - one name for each thing that users differ in
-        self,
-        n_factors: int = 10,
-        *,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        n_init: int = 1,
-        random_state: RandomState = None,
-        dtype: str = "float64",
-        n_threads: int | None = None,
-    ) -> None:
-        self.n_factors = n_factors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.dtype = dtype
-        self.n_threads = n_threads
+    n_factors: int = field(default=10, kw_only=False)
+    max_iter: int = 1000
+    tol: float = 1e-6
+    n_init: int = 1
+    random_state: RandomState = None
+    dtype: str = "float64"
+    n_threads: int | None = None
 
     # --- fit ------------------------------------------------------------------------------------------------
 
@@ -73,18 +65,18 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         rank = min(len(next(iter(views.values()))), sum(x.shape[1] for x in views.values()))
         chosen = replace(chosen, n_factors=min(chosen.n_factors, rank))
         means = {name: _observed_mean(name, x) for name, x in views.items()}
-        data = Collection([Relation(name, "sample", f"features of {name}", _centered(x, means[name]))
-                           for name, x in views.items()])  # fmt: skip
+        data = Collection(
+            [Relation(name, "sample", f"features of {name}", _centered(x, means[name])) for name, x in views.items()]
+        )
         result = fit(data, chosen, as_generator(self.random_state), ())
-        fitted = summarize(result.spec, result.posterior, data)
+        fitted = result.summarize(data)
         self._read(result, fitted, list(means.values()))
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return fitted
 
     def _options(self, **more: Any) -> FitOptions:  # noqa: ANN401 - checked by FitOptions
-        names = ("n_factors", "max_iter", "tol", "n_init", "dtype", "n_threads")
-        return FitOptions(**{name: getattr(self, name) for name in names}, **more)
+        return FitOptions.of(self, **more)
 
     def _read(self, result: Fit, fitted: Fitted, means: Sequence[Floats]) -> None:
         """Turn the fit into loadings and intercepts in the user's units."""
@@ -98,7 +90,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             mean=loadings * signs * per_feature,
             # A feature that was never observed has no loadings, and says nothing of a row that has it.
             var=np.concatenate([fitted.var[c] for c in cols]).astype(np.float64) * per_feature**2 * seen[:, None],
-            weight=np.repeat(result.posterior.tau.mean / scale**2, width),
+            weight=np.repeat(_precisions(result) / scale**2, width),
             precision=1.0 / fitted.prior_var[fitted.schema.entity_index("sample")],
         )
         biases = [fitted.center[m] + scale[m] * fitted.bias_mean[2 * m + 1] for m in range(len(cols))]
@@ -140,16 +132,17 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that `gcmf.load` reads without the training data."""
-        from gcmf.storage import save  # noqa: PLC0415 - storage stands beside the estimators
-
-        save(self, path)
+        storage.save(self, path)
 
     def _stored(self) -> dict[str, Any]:
         """What `_restore` needs, as plain values and arrays; gcmf.storage.layout describes it."""
         check_is_fitted(self)
-        return {"fitted": {**asdict(self._partners), "intercepts": self._intercepts,
-                           "noise_variance": np.atleast_1d(self.noise_variance_),
-                           "explained": np.atleast_2d(self.explained_variance_ratio_)}}  # fmt: skip
+        numbers = {
+            "intercepts": self._intercepts,
+            "noise_variance": np.atleast_1d(self.noise_variance_),
+            "explained": np.atleast_2d(self.explained_variance_ratio_),
+        }
+        return {"fitted": {**asdict(self._partners), **numbers}}
 
     def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
         """Take the fit that a file holds."""
@@ -181,7 +174,7 @@ class MultiViewEstimator(ViewsEstimator):
         self._names, self._widths = tuple(names.values()), tuple(widths)
         self.n_features_in_ = sum(self._widths)
         if all(names.values()):
-            self.feature_names_in_ = [np.array(found, dtype=object) for found in names.values()]
+            self.feature_names_in_ = [np.array(features, dtype=object) for features in names.values()]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         self.components_ = [w.copy() for w in self._by_view(self._partners.mean.T)]
@@ -232,10 +225,9 @@ class MultiViewEstimator(ViewsEstimator):
         or "partial".
         """
         check_is_fitted(self)
-        factors, views = self.get_feature_names_out(), list(self.view_names_)
-        table = pd.DataFrame(self._activity.T, index=factors, columns=views)
+        table = pd.DataFrame(self._activity.T, index=self.get_feature_names_out(), columns=list(self.view_names_))
         table["role"] = self._role
-        table["views"] = [tuple(self.view_names_[m] for m in found) for found in self._reached]
+        table["views"] = [tuple(self.view_names_[v] for v in views) for views in self._reached]
         return table
 
     def _by_view(self, x: Floats) -> list[Floats]:
@@ -259,8 +251,8 @@ class MultiViewEstimator(ViewsEstimator):
         return table
 
     def _wants_pandas(self) -> bool:
-        own = getattr(self, "_sklearn_output_config", {})
-        return bool(own.get("transform", get_config()["transform_output"]) == "pandas")
+        chosen = getattr(self, "_sklearn_output_config", {})
+        return bool(chosen.get("transform", get_config()["transform_output"]) == "pandas")
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
         tags = super().__sklearn_tags__()
@@ -271,22 +263,26 @@ class MultiViewEstimator(ViewsEstimator):
 
 def shared_index(tables: Mapping[str, Any]) -> pd.Index[Any] | None:
     """Return the row ids that pandas tables carry, or None; tables that disagree are refused."""
-    found = [(name, x.index) for name, x in tables.items() if isinstance(x, (pd.DataFrame, pd.Series))]
-    for name, index in found[1:]:
-        if not index.equals(found[0][1]):
+    indexes = {name: x.index for name, x in tables.items() if isinstance(x, (pd.DataFrame, pd.Series))}
+    if not indexes:
+        return None
+    first, *others = indexes
+    for name in others:
+        if not indexes[name].equals(indexes[first]):
             msg = (
-                f"The views are matched row by row, but the data frames of {found[0][0]!r} and {name!r} have"
+                f"The views are matched row by row, but the data frames of {first!r} and {name!r} have"
                 " different indexes. Reindex them to the same samples (rows of NaN are allowed), or use"
                 " gcmf.GCMF with a Collection, which matches samples by id."
             )
             raise DataError(msg)
-    return found[0][1] if found else None
+    return indexes[first]
 
 
 def _as_table(name: str, x: Any, *, least: int) -> Floats:  # noqa: ANN401 - anything array-like
     with refused_as_data():
-        table: Floats = check_array(x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least,
-                                    input_name=f"view {name!r}", estimator=None)  # fmt: skip
+        table: Floats = check_array(
+            x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least, input_name=f"view {name!r}"
+        )
     return table
 
 
@@ -340,3 +336,9 @@ def _signs(loadings: Floats) -> Floats:
     """Return +1 or -1 per factor, such that its largest loading becomes positive."""
     largest = loadings[np.abs(loadings).argmax(axis=0), np.arange(loadings.shape[1])]
     return np.where(largest < 0, -1.0, 1.0)
+
+
+def _precisions(result: Fit) -> Floats:
+    """⟨τ⟩ of each view, (M,)."""
+    pairs = zip(result.spec.likelihoods, result.posterior.parameters, strict=True)
+    return np.array([-2.0 * likelihood.slope(p) for likelihood, p in pairs])

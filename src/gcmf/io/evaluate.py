@@ -15,14 +15,14 @@ from gcmf.data.split import draw, folds
 from gcmf.errors import ConvergenceWarning
 from gcmf.estimators.gcmf import GCMF
 from gcmf.fit import Status
-from gcmf.model.fitted import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import numpy.typing as npt
 
-    from gcmf.data.collection import BoundRelation, Collection
+    from gcmf.data.bound import BoundRelation
+    from gcmf.data.collection import Collection
     from gcmf.fit import StepInfo
 
 Scores = dict[str, dict[str, float]]
@@ -90,7 +90,7 @@ class HeldOut:
             return
         run = info.snapshot()
         model = copy.copy(self._model)
-        model._settle(summarize(run.spec, run.posterior, self._train), run.trace, run.status)
+        model._settle(run.summarize(self._train), run.trace, run.status)
         self.scores, self.sweep = score(model, self._test), info.iteration
         self._next = time.monotonic() + _EVERY_SECONDS
 

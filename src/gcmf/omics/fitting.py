@@ -11,8 +11,8 @@ import pandas as pd
 from scipy import sparse
 
 from gcmf.data.adapters import read
-from gcmf.data.block import Request
 from gcmf.data.collection import Collection
+from gcmf.data.raw import Request
 from gcmf.data.relation import Relation
 from gcmf.data.schema import likelihood_name
 from gcmf.data.units import Units
@@ -20,13 +20,23 @@ from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError, OptionError, did_you_mean
 from gcmf.estimators.gcmf import GCMF
 from gcmf.omics.results import write_results
-from gcmf.omics.values import divide_columns, feature_deviation, guess_likelihood
-from gcmf.omics.views import OBSERVATIONS, PerView, View, Views, modalities, per_view, read_views
+from gcmf.omics.views import (
+    OBSERVATIONS,
+    PerView,
+    View,
+    Views,
+    divide_columns,
+    feature_deviation,
+    guess_likelihood,
+    modalities,
+    per_view,
+    read_views,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.data.block import Block
+    from gcmf.data.raw import RawCells
     from gcmf.data.schema import LikelihoodLike
 
 Likelihoods = str | Mapping[str, "str | LikelihoodLike"] | None
@@ -112,8 +122,7 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     ((30, 1), (8, 1))
     """
     mods = modalities(mdata)
-    _check_writable(mdata)
-    _check_options(options)
+    _check(mdata, options)
     views = read_views(mdata, layer=layer, use_var=use_var, use_obs=use_obs)
     kinds = _likelihoods(views, likelihoods)
     blank = {name: given or "zero" for name, given in per_view("blanks", blanks, mods).items()}
@@ -129,14 +138,11 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     return model
 
 
-def _check_writable(data: Any) -> None:  # noqa: ANN401
+def _check(data: Any, options: Mapping[str, Any]) -> None:  # noqa: ANN401 - AnnData or MuData
     if getattr(data, "is_view", False):
         kind = type(data).__name__
         msg = f"This {kind} is a view of another, which the result cannot be written into; pass a .copy() of it."
         raise DataError(msg)
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
     known = set(GCMF().get_params())
     for name in options:
         if name not in known:
@@ -161,9 +167,11 @@ def _standardized(
             msg = f"standardize= names {name!r}; the Gaussian views are {gaussian}.{did_you_mean(name, gaussian)}"
             raise OptionError(msg)
     deviations = {v.name: feature_deviation(v.x, blanks=blanks[v.name]) for v in views.views if v.name in names}
-    done = tuple(replace(view, x=divide_columns(view.x, deviations[view.name])) if view.name in names else view
-                 for view in views.views)  # fmt: skip
-    return replace(views, views=done), deviations
+    scaled = tuple(
+        replace(view, x=divide_columns(view.x, deviations[view.name])) if view.name in names else view
+        for view in views.views
+    )
+    return replace(views, views=scaled), deviations
 
 
 def _relation(
@@ -175,7 +183,7 @@ def _relation(
     return Relation(view.name, OBSERVATIONS, view.name, block, likelihood)
 
 
-def _block(x: Any, request: Request, *, rows: pd.Index[Any], cols: pd.Index[Any]) -> Block:  # noqa: ANN401
+def _block(x: Any, request: Request, *, rows: pd.Index[Any], cols: pd.Index[Any]) -> RawCells:  # noqa: ANN401
     """Read a matrix under the names of its rows and columns."""
     if sparse.issparse(x):
         return replace(read(x, request), row_ids=Vocabulary(rows), col_ids=Vocabulary(cols))
@@ -187,19 +195,19 @@ def _augmented(augment: Augment, views: Views, mods: Mapping[str, Any]) -> list[
     if augment is None:
         return []
     if not isinstance(augment, Mapping):
-        given = list(augment)
-        for one in given:
-            _check_ends(one.name, (one.rows, one.cols), mods)
-        return given
+        relations = list(augment)
+        for relation in relations:
+            _check_ends(relation.name, (relation.rows, relation.cols), mods)
+        return relations
     used = {view.name: view for view in views.views}
-    made = []
+    relations = []
     for (a, b), matrix in augment.items():
         name = f"{a}-{b}"
         _check_ends(name, (a, b), mods)
         x = _cut(name, matrix, (mods[a], mods[b]), (used[a], used[b]))
         block = _block(x, Request(name, a, b, "zero"), rows=used[a].var, cols=used[b].var)
-        made.append(Relation(name, a, b, block, guess_likelihood(x)))
-    return made
+        relations.append(Relation(name, a, b, block, guess_likelihood(x)))
+    return relations
 
 
 def _cut(name: str, matrix: Any, mods: tuple[Any, Any], views: tuple[View, View]) -> Any:  # noqa: ANN401
@@ -230,15 +238,16 @@ def _check_ends(name: str, ends: tuple[str, str], mods: Mapping[str, Any]) -> No
 
 def _params(model: GCMF, **given: Any) -> dict[str, Any]:  # noqa: ANN401
     """What was asked for and how it went, in kinds that HDF5 files hold."""
-    said = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
-    kinds = {relation.name: relation.likelihood for relation in model.schema_.relations}
-    told = {name: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
-            for name, value in said.items() if value is not None}  # fmt: skip
+    params = {
+        name: {key: part for key, part in value.items() if part is not None} if isinstance(value, Mapping) else value
+        for name, value in given.items()
+        if value is not None
+    }
     if isinstance(model.random_state, int):
-        told["random_state"] = model.random_state
-    return told | {
+        params["random_state"] = model.random_state
+    return params | {
         "n_factors": int(model.n_factors),
-        "likelihoods": kinds,
+        "likelihoods": {relation.name: relation.likelihood for relation in model.schema_.relations},
         "sharing": model.sharing,
         "n_iter": model.n_iter_,
         "elbo": model.elbo_,

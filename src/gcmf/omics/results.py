@@ -81,7 +81,7 @@ def write_results(data: Any, mods: Mapping[str, Any], views: Views, model: GCMF,
             whole[at > 0] = weights[at[at > 0] - 1]
         data.varm[key] = whole
     structure = structure_table(model.fitted_)
-    structure["relations"] = [", ".join(found) for found in structure["relations"]]
+    structure["relations"] = structure["relations"].map(", ".join)
     data.uns[key] = {"structure": structure, "variance_explained": variance_table(model), "params": params}
 
 

@@ -1,4 +1,4 @@
-"""From AnnData and MuData to views: one matrix per modality, with the names of its observations and features."""
+"""From AnnData and MuData to views: a matrix per modality, the names of its rows and columns, what its values say."""
 
 from __future__ import annotations
 
@@ -83,8 +83,7 @@ def read_views(data: Any, *, layer: PerView = None, use_var: PerView = None, use
     views = []
     for name, mod in mods.items():
         at = np.flatnonzero(mod.obs_names.isin(data.obs_names[kept]))
-        strict = isinstance(use_var, Mapping)
-        at_var = _features(name, mod, columns[name], strict=strict)
+        at_var = _features(name, mod, columns[name], strict=isinstance(use_var, Mapping))
         x = _matrix(name, mod, layers[name])[at][:, at_var]
         views.append(View(name, x, mod.obs_names[at], mod.var_names[at_var], at_var))
     return Views(tuple(views), data.obs_names[kept], kept)
@@ -126,13 +125,11 @@ def _observations(data: Any, mods: Mapping[str, Any], use_obs: str | None) -> ND
 
 def _features(name: str, mod: Any, column: str | None, *, strict: bool) -> NDArray[np.intp]:  # noqa: ANN401
     """Where the features stand that are used: all, or those that a boolean column of .var marks."""
-    if column is None:
-        return np.arange(mod.n_vars)
-    if column not in mod.var.columns:
-        if strict:
-            hint = did_you_mean(column, map(str, mod.var.columns))
-            msg = f"use_var={column!r} is not a column of .var of view {name!r}.{hint}"
-            raise DataError(msg)
+    if column is not None and column not in mod.var.columns and strict:
+        hint = did_you_mean(column, map(str, mod.var.columns))
+        msg = f"use_var={column!r} is not a column of .var of view {name!r}.{hint}"
+        raise DataError(msg)
+    if column is None or column not in mod.var.columns:
         return np.arange(mod.n_vars)
     kept = _flags(mod.var[column], f"use_var={column!r} of view {name!r}")
     if not kept.any():
@@ -165,3 +162,49 @@ def _matrix(name: str, mod: Any, layer: str | None) -> Any:  # noqa: ANN401 - de
     elif hasattr(x, "compute"):  # dask
         x = x.compute()
     return x.tocsr() if sparse.issparse(x) else np.asarray(x[()] if hasattr(x, "id") else x)
+
+
+# --- what the values of a view say ---------------------------------------------------------------------------
+
+
+def guess_likelihood(x: Any) -> str:  # noqa: ANN401 - dense or sparse
+    """Return "bernoulli" for 0/1, "poisson" for other whole numbers >= 0, "gaussian" for the rest."""
+    values = x.data if sparse.issparse(x) else np.asarray(x)
+    if values.dtype.kind == "b":
+        return "bernoulli"
+    seen = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    if not seen.size or seen.min() < 0:
+        return "gaussian"
+    if seen.max() <= 1 and ((seen == 0) | (seen == 1)).all():
+        return "bernoulli"
+    return "poisson" if np.isfinite(seen.max()) and (seen == np.floor(seen)).all() else "gaussian"
+
+
+def feature_deviation(x: Any, *, blanks: str) -> NDArray[np.float64]:  # noqa: ANN401
+    """Standard deviation of each feature's observed cells, and 1 for a feature that does not vary, (p,)."""
+    if sparse.issparse(x):
+        cells = x.tocsc().astype(np.float64)
+        listed = np.diff(cells.indptr)
+        n = np.full(x.shape[1], x.shape[0]) if blanks == "zero" else listed
+        mean = _ratio(np.asarray(cells.sum(axis=0)).ravel(), n)
+        cells.data = (cells.data - np.repeat(mean, listed)) ** 2
+        squares = np.asarray(cells.sum(axis=0)).ravel() + (n - listed) * mean**2
+    else:
+        dense = np.asarray(x, dtype=np.float64)
+        n = (~np.isnan(dense)).sum(axis=0)
+        mean = _ratio(np.nansum(dense, axis=0), n)
+        squares = np.nansum((dense - mean) ** 2, axis=0)
+    deviation = np.sqrt(_ratio(squares, n))
+    # What is left of a constant column is rounding.
+    return np.where(deviation > 1e-7 * np.abs(mean), deviation, 1.0)
+
+
+def divide_columns(x: Any, deviation: NDArray[np.float64]) -> Any:  # noqa: ANN401
+    """Return x with every column divided by its own number; what is sparse stays sparse."""
+    if sparse.issparse(x):
+        return (x @ sparse.diags_array(1.0 / deviation)).tocsr()
+    return np.asarray(x, dtype=np.float64) / deviation
+
+
+def _ratio(total: NDArray[np.float64], n: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(np.divide(total, n, out=np.zeros(len(total)), where=n > 0))

@@ -15,14 +15,15 @@ from gcmf.data.schema import RelationSchema, Schema
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import GcmfError, StorageError
-from gcmf.likelihoods import Gaussian, resolve
+from gcmf.likelihoods import known
 from gcmf.model.explained import Explained
 from gcmf.model.fitted import Fitted
 from gcmf.storage.ids import decode
-from gcmf.storage.layout import LIKELIHOODS, SCHEMA, MalformedError, Matcher, refuse
+from gcmf.storage.layout import SCHEMA, MalformedError, Matcher, refuse, refuse_faults
 
 if TYPE_CHECKING:
-    from gcmf.fit import Status
+    from collections.abc import Mapping
+
     from gcmf.likelihoods import Likelihood
 
 #: Fields of `Fitted` that are more than arrays; each has its own place in the document.
@@ -33,11 +34,9 @@ _INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "U
 # --- out ----------------------------------------------------------------------------------------------------
 
 
-def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - a GCMF
-    """Return what a `GCMF` holds beyond what every estimator does."""
-    fitted: Fitted = model.fitted_
+def describe_fitted(fitted: Fitted) -> dict[str, Any]:
+    """Return a fitted model as plain values and arrays; only the ids are still pandas indexes."""
     return {
-        "frame": model._frame,
         "relations": [
             {**asdict(relation), "likelihood": _write_likelihood(likelihood), **_write_units(units)}
             for relation, likelihood, units in zip(
@@ -58,7 +57,7 @@ def _listed(value: Any) -> Any:  # noqa: ANN401 - an array, or several
 
 
 def _write_likelihood(likelihood: Likelihood) -> dict[str, Any]:
-    if type(likelihood) is not type(resolve(likelihood.name)):
+    if type(likelihood) is not known().get(likelihood.name):
         msg = f"A model file holds the likelihoods of gcmf.likelihoods, not a {type(likelihood).__qualname__}."
         raise StorageError(msg)
     return {"name": likelihood.name, **asdict(likelihood)}  # type: ignore[call-overload]  # each is a dataclass
@@ -80,13 +79,15 @@ def _write_kind(kind: IdKind | None) -> dict[str, Any]:
 # --- in -----------------------------------------------------------------------------------------------------
 
 
-def matcher(document: dict[str, Any]) -> Matcher:
+def schema_matcher(document: dict[str, Any]) -> Matcher:
     """Return what compares arrays with the sets and relations of a document, which are compared here."""
     Matcher().match({key: document.get(key) for key in SCHEMA}, SCHEMA, "")
     entities, relations = [e["name"] for e in document["entities"]], document["relations"]
     _check_schema(entities, relations)
 
     def member_of(dim: str, n: int) -> str:
+        if dim == "parameters":
+            return f"parameters of relation {n}"
         if dim not in ("members", "ends", "columns"):
             return dim
         if dim == "members":
@@ -96,16 +97,6 @@ def matcher(document: dict[str, Any]) -> Matcher:
 
     sizes = {"entities": len(entities), "relations": len(relations), "layers": 2 * len(relations)}
     return Matcher(sizes, member_of)
-
-
-def settle(model: Any, document: dict[str, Any], status: Status, sizes: dict[str, int]) -> None:  # noqa: ANN401
-    """Give a `GCMF` the fit that a document holds, whose form was compared already and is of these sizes."""
-    if 0 in [sizes[_members(entity["name"])] for entity in document["entities"]]:
-        refuse("fitted/mean", 0, "at least one member of every entity set")
-    fitted = _read_fitted(document, sizes)
-    _check_numbers(fitted)
-    model._frame = document["frame"]
-    model._settle(fitted, document["trace"], status)
 
 
 def _members(entity: str) -> str:
@@ -127,7 +118,11 @@ def _check_schema(entities: list[str], relations: list[dict[str, Any]]) -> None:
         raise MalformedError(msg)
 
 
-def _read_fitted(document: dict[str, Any], sizes: dict[str, int]) -> Fitted:
+def read_fitted(document: Mapping[str, Any]) -> Fitted:
+    """Return the fitted model that `describe_fitted` took, from a document whose form was compared already."""
+    sizes = [len(mean) for mean in document["fitted"]["mean"]]
+    if 0 in sizes:
+        refuse("fitted/mean", 0, "at least one member of every entity set")
     relations = document["relations"]
     likelihoods = tuple(_read_likelihood(r["likelihood"], f"relations/{m}/likelihood") for m, r in enumerate(relations))
     schema = Schema(
@@ -136,24 +131,28 @@ def _read_fitted(document: dict[str, Any], sizes: dict[str, int]) -> Fitted:
               for r, lik in zip(relations, likelihoods, strict=True)),
     )  # fmt: skip
     arrays: dict[str, Any] = {name: tuple(a) if isinstance(a, list) else a for name, a in document["fitted"].items()}
-    return Fitted(
+    fitted = Fitted(
         schema=schema,
-        vocabularies={entity["name"]: _read_vocabulary(entity, sizes[_members(entity["name"])], f"entities/{e}")
+        vocabularies={entity["name"]: _read_vocabulary(entity, sizes[e], f"entities/{e}")
                       for e, entity in enumerate(document["entities"])},
         likelihoods=likelihoods,
         units=tuple(_read_units(r, m) for m, r in enumerate(relations)),
         explained=Explained(**document["explained"]),
         **arrays,
     )  # fmt: skip
+    _check_numbers(fitted)
+    return fitted
 
 
 def _read_likelihood(written: dict[str, Any], where: str) -> Likelihood:
     name = written.get("name")
-    if not isinstance(name, str) or name not in LIKELIHOODS:
-        refuse(f"{where}/name", name, f"one of {', '.join(LIKELIHOODS)}")
-    Matcher().match(written, LIKELIHOODS[name], where)
+    if not isinstance(name, str) or name not in known():
+        refuse(f"{where}/name", name, f"one of {', '.join(known())}")
+    cls = known()[name]
+    options = dict.fromkeys((f.name for f in fields(cls)), str | int | float)  # type: ignore[arg-type]  # a dataclass
+    Matcher().match(written, {"name": str, **options}, where)
     try:
-        return type(resolve(name))(**{key: value for key, value in written.items() if key != "name"})
+        return cls(**{key: value for key, value in written.items() if key != "name"})
     except (GcmfError, TypeError) as error:  # TypeError: an integer that is beyond all floats
         msg = f"{where}: {error}"
         raise MalformedError(msg) from error
@@ -163,20 +162,22 @@ def _read_units(relation: dict[str, Any], m: int) -> Units | None:
     if "units" not in relation:
         return None
     where = f"relations/{m}/units"
-    if relation["likelihood"]["name"] != "gaussian":
+    if not known()[relation["likelihood"]["name"]].standardized:
         refuse(where, relation["units"], "nothing, as only Gaussian cells have units,")
     return Units(**relation["units"])
 
 
 def _check_numbers(fitted: Fitted) -> None:
     """Refuse arrays of the right form that contradict each other."""
-    real = np.array([isinstance(likelihood, Gaussian) for likelihood in fitted.likelihoods])
-    plain = (fitted.center == 0) & (fitted.scale == 1) & (fitted.noise == 0)
+    as_given = ~np.array([likelihood.standardized for likelihood in fitted.likelihoods])
+    moved = (fitted.center != 0) | (fitted.scale != 1)
     off = ~fitted.on
     sums = [np.abs(a).max(axis=0, initial=0.0) for pair in zip(fitted.mean, fitted.var, strict=True) for a in pair]
     faults = {
-        "fitted/noise is zero for Gaussian cells": bool((fitted.noise[real] <= 0).any()),
-        "fitted/center, scale or noise are of Gaussian cells, and the relation is not": not plain[~real].all(),
+        "fitted/parameters are not what the likelihood of their relation learns": not all(
+            likelihood.is_settled(p) for likelihood, p in zip(fitted.likelihoods, fitted.parameters, strict=True)
+        ),
+        "fitted/center or scale are of Gaussian cells, and the relation is not": bool(moved[as_given].any()),
         "fitted/prior_bias holds a negative variance": bool((fitted.prior_bias[1] < 0).any()),
         "fitted/on says that a factor is off which has members": any(
             (size[off[n // 2]] != 0).any() for n, size in enumerate(sums)
@@ -184,9 +185,7 @@ def _check_numbers(fitted: Fitted) -> None:
         "fitted/on says that a factor is off which has a prior": bool((fitted.prior_var[off] != 0).any()),
         "fitted/on says that a factor is off which is active": bool((fitted.activity[off] != 0).any()),
     }
-    for fault, there in faults.items():
-        if there:
-            raise MalformedError(fault)
+    refuse_faults(faults)
 
 
 # --- ids ----------------------------------------------------------------------------------------------------

@@ -61,11 +61,6 @@ _COMMON = {
     "n_iter": int,
     "trace": Piece(("sweeps",), low=-math.inf, high=math.inf),
 }
-LIKELIHOODS = {
-    "gaussian": {"name": str},
-    "bernoulli": {"name": str, "bound": ("tight", "paper", "cell"), "zero_weight": NUMBER},
-    "poisson": {"name": str, "bound": ("tight", "paper", "cell", "exact")},
-}
 _RELATION = {"name": str, "rows": str, "cols": str, "likelihood": dict}
 _UNITS = {"center": Piece(("columns",), -DATA, DATA), "scale": Piece(("columns",), TINY, DATA)}
 
@@ -86,7 +81,7 @@ COLLECTIVE = {
         "center": Piece(("relations",), -DATA, DATA),
         "scale": Piece(("relations",), TINY, DATA),
         "offset": Piece(("relations",)),
-        "noise": Piece(("relations",), 0.0),
+        "parameters": Each(Piece(("parameters",)), of="relations"),
         "mean": Each(Piece(("members", "factors"), types=_FLOATS), of="entities"),
         "var": Each(Piece(("members", "factors"), 0.0, types=_FLOATS), of="entities"),
         "bias_mean": Each(Piece(("ends",), types=_FLOATS), of="layers"),
@@ -206,6 +201,13 @@ def refuse(where: str, value: object, wanted: str) -> NoReturn:
         found = _cut(repr(value)) if isinstance(value, str | int | float | NoneType) else f"a {type(value).__name__}"
     msg = f"{where or 'the model'} is {found}, where {wanted} is expected"
     raise MalformedError(msg)
+
+
+def refuse_faults(faults: dict[str, bool]) -> None:
+    """Refuse a document for the first fault that it has."""
+    for fault, there in faults.items():
+        if there:
+            raise MalformedError(fault)
 
 
 def _is_text(value: Any) -> bool:  # noqa: ANN401 - a string

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.data.adapters.arrays import dense_block
-from gcmf.data.block import Block
+from gcmf.data.adapters.arrays import dense_cells
+from gcmf.data.raw import RawCells
 from gcmf.data.relation import Relation
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
@@ -57,7 +57,7 @@ def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
         x = np.column_stack([numbers[name] for name in spec.numeric])
         units = Units(np.nanmean(x, axis=0), np.nanstd(x, axis=0))
         x = (x - units.center) / units.scale
-        block = dense_block(x, ~np.isnan(x), row_ids=ids, col_ids=Vocabulary(list(spec.numeric)))
+        block = dense_cells(x, ~np.isnan(x), row_ids=ids, col_ids=Vocabulary(list(spec.numeric)))
         block = replace(block, units=units)
         relations.append(Relation(f"{spec.name}_numbers", spec.rows, f"{spec.name}_number", block, "gaussian"))
     if spec.booleans or spec.categories:
@@ -122,7 +122,7 @@ def _boolean_faults(table: Table, name: str, x: Floats) -> Iterator[str]:
         yield f"{table.label}, column {name!r}, row {row}: {value!r} is neither 0 nor 1; use categories for it."
 
 
-def _one_hot(booleans: dict[str, Floats], categories: dict[str, Coded], ids: Vocabulary) -> Block:
+def _one_hot(booleans: dict[str, Floats], categories: dict[str, Coded], ids: Vocabulary) -> RawCells:
     """Return the 0/1 columns: only the ones are listed if nothing is missing, else every cell that is there."""
     names, parts = list(booleans), [x[:, None] for x in booleans.values()]
     for name, (codes, values) in categories.items():
@@ -133,6 +133,6 @@ def _one_hot(booleans: dict[str, Floats], categories: dict[str, Coded], ids: Voc
     x = np.concatenate(parts, axis=1).astype(np.float32)
     col_ids = Vocabulary(names)
     if np.isnan(x).any():
-        return dense_block(x, ~np.isnan(x), row_ids=ids, col_ids=col_ids)
+        return dense_cells(x, ~np.isnan(x), row_ids=ids, col_ids=col_ids)
     i, j = np.nonzero(x)
-    return Block(ids, col_ids, i.astype(np.int32), j.astype(np.int32), np.ones(len(i), np.float32), filled=True)
+    return RawCells(ids, col_ids, i.astype(np.int32), j.astype(np.int32), np.ones(len(i), np.float32), filled=True)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.adapters.arrays import dense_block
-from gcmf.data.block import Block, narrow
+from gcmf.data.adapters.arrays import dense_cells
+from gcmf.data.raw import RawCells, narrow
 from gcmf.data.relation import Relation
 from gcmf.data.schema import check_likelihood, likelihood_support
 from gcmf.data.vocabulary import Vocabulary, and_more
@@ -81,11 +81,11 @@ def read_relation(spec: RelationSpec, folder: Path) -> ReadRelation:
         table = open_table(spec, folder)
         data = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
     relation = Relation(spec.name, spec.rows, spec.cols, data, spec.likelihood, blanks=blanks)
-    _warn_of_one_value(relation.block, relation=spec.name, label=table.label if table is not None else spec.source)
+    _warn_of_one_value(relation.raw, relation=spec.name, label=table.label if table is not None else spec.source)
     return ReadRelation(relation, table, spec)
 
 
-def _read_long(table: Table, spec: RelationSpec) -> Block:
+def _read_long(table: Table, spec: RelationSpec) -> RawCells:
     where = f"relation {spec.name!r}"
     row, col, value = spec.row or "", spec.col or "", spec.value
     table.check_columns([name for name in (row, col, value) if name is not None], where=where)
@@ -106,7 +106,7 @@ def _read_long(table: Table, spec: RelationSpec) -> Block:
     listed = x != 0 if filled else ~np.isnan(x)
     if not listed.all():
         i, j, x = i[listed], j[listed], narrow(x[listed])
-    return Block(row_ids, col_ids, i, j, x, filled=filled)
+    return RawCells(row_ids, col_ids, i, j, x, filled=filled)
 
 
 def _id_faults(table: Table, column: str, numbers: npt.NDArray[np.int32]) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _outside(x: Floats, support: str) -> npt.NDArray[np.bool_]:
     return outside
 
 
-def _read_wide(table: Table, spec: RelationSpec) -> Block:
+def _read_wide(table: Table, spec: RelationSpec) -> RawCells:
     """Read a line per row entity: the ids are in the column `row` names, or in the first."""
     where = f"relation {spec.name!r}"
     row = spec.row or next(iter(table.columns))
@@ -181,8 +181,10 @@ def _read_wide(table: Table, spec: RelationSpec) -> Block:
     x = x[np.argsort(i)]
     if spec.blanks == "zero":
         r, c = np.nonzero(np.nan_to_num(x))
-        return Block(row_ids, Vocabulary(names), r.astype(np.int32), c.astype(np.int32), narrow(x[r, c]), filled=True)
-    return dense_block(x, ~np.isnan(x), row_ids=row_ids, col_ids=Vocabulary(names))
+        return RawCells(
+            row_ids, Vocabulary(names), r.astype(np.int32), c.astype(np.int32), narrow(x[r, c]), filled=True
+        )
+    return dense_cells(x, ~np.isnan(x), row_ids=row_ids, col_ids=Vocabulary(names))
 
 
 def _wide_batches(table: Table, row: str, names: list[str], *, where: str) -> Iterable[Any]:
@@ -207,7 +209,7 @@ def _wide_faults(table: Table, names: list[str], x: Floats, support: str) -> lis
     return faults
 
 
-def _warn_of_one_value(block: Block, *, relation: str, label: str) -> None:
+def _warn_of_one_value(block: RawCells, *, relation: str, label: str) -> None:
     """Warn of a relation all of whose cells have the same value; it is read, as Python takes it too."""
     if block.n_cells < 2 or (block.filled and 0 < len(block.x) < block.n_cells):
         return
