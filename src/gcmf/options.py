@@ -91,7 +91,7 @@ class FitOptions:
     dtype: str = "float32"
     """Precision of the factors while fitting; sums, bounds and small solves are always float64."""
     device: str = "auto"
-    """Engine: "auto", "cpu" (compiled) or "reference" (NumPy, slow, for checking)."""
+    """Engine: "auto", "cpu" (compiled) or "reference" (NumPy, slow, for checking); `engines/select.py` checks it."""
     n_threads: int | None = None
     """Threads, at most; None takes the cores this process may use."""
     unit_variance: tuple[str, ...] = ()
@@ -125,7 +125,6 @@ _CHOICES = {
     "sharing": ("group", "common"),
     "inference": ("vb", "map"),
     "dtype": ("float32", "float64"),
-    "device": ("auto", "cpu", "reference"),
 }
 
 

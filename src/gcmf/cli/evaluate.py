@@ -64,8 +64,7 @@ def evaluate(
 
 
 def _show(table: pd.DataFrame) -> None:
-    from gcmf.io.evaluate import GROUP
-    from gcmf.io.holdout import MEASURES
+    from gcmf.io.evaluate import GROUP, MEASURES
 
     screen = console()
     for relation, lines in table.groupby("relation", sort=False):

@@ -19,7 +19,7 @@ from gcmf.errors import ConvergenceWarning, OptionError, counted
 if TYPE_CHECKING:
     from gcmf import GCMF, Collection
     from gcmf.fit import StepInfo
-    from gcmf.io.holdout import HeldOut, Scores
+    from gcmf.io.evaluate import HeldOut, Scores
 
 
 def fit(
@@ -58,7 +58,7 @@ def fit(
     """
     from gcmf import storage
     from gcmf.io.outputs import check_model
-    from gcmf.io.project import find_project, read_spec
+    from gcmf.io.project.read import find_project, read_spec
 
     screen = console(stderr=True, wide=True)
     started = time.monotonic()
@@ -95,7 +95,7 @@ class Judged:
 
 def _judge(data: Collection, options: dict[str, Any], *, share: float, refit: bool) -> Judged:
     """Fit without some cells and score those; then fit all cells, unless that is not wanted or Ctrl-C was pressed."""
-    from gcmf.io.holdout import hide
+    from gcmf.io.evaluate import hide
 
     train, test = hide(data, share, seed=options["random_state"])
     if not test.relations:
@@ -112,7 +112,7 @@ def _judge(data: Collection, options: dict[str, Any], *, share: float, refit: bo
 
 
 def _fit(options: dict[str, Any], train: Collection, test: Collection | None = None) -> tuple[GCMF, Scores]:
-    from gcmf.io.holdout import HeldOut, score
+    from gcmf.io.evaluate import HeldOut, score
 
     model = gcmf.GCMF(**options)
     held_out = HeldOut(model, train, test) if test is not None else None
@@ -173,7 +173,7 @@ class Live(Progress):
 
 def _first_error(scores: Scores, *, named: bool) -> str:
     """Return the first measure of the first relation that has hidden cells, in short."""
-    from gcmf.io.holdout import MEASURES
+    from gcmf.io.evaluate import MEASURES
 
     for relation, measures in scores.items():
         measure, value = next(iter(measures.items()))
@@ -194,7 +194,7 @@ def _show_json(judged: Judged, data: Collection, target: Path, seconds: float) -
 
 def _show(judged: Judged, target: Path, seconds: float) -> None:
     from gcmf.estimators.tables import structure_table
-    from gcmf.io.holdout import MEASURES
+    from gcmf.io.evaluate import MEASURES
 
     screen, model = console(wide=True), judged.model
     for name, measures in (judged.scores or {}).items():

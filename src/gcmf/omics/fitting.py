@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.data.raw import RawCells
-    from gcmf.data.schema import LikelihoodLike
+    from gcmf.likelihoods import Likelihood
 
-Likelihoods = str | Mapping[str, "str | LikelihoodLike"] | None
+Likelihoods = str | Mapping[str, "str | Likelihood"] | None
 Augment = Mapping[tuple[str, str], Any] | Iterable[Relation] | None
 
 
@@ -150,7 +150,7 @@ def _check(data: Any, options: Mapping[str, Any]) -> None:
             raise OptionError(msg)
 
 
-def _likelihoods(views: Views, given: Likelihoods) -> dict[str, str | LikelihoodLike]:
+def _likelihoods(views: Views, given: Likelihoods) -> dict[str, str | Likelihood]:
     names = {view.name: None for view in views.views}
     chosen: Mapping[str, Any] = per_view("likelihoods", given, names)  # type: ignore[arg-type]  # objects pass through
     return {view.name: chosen[view.name] or guess_likelihood(view.x) for view in views.views}
@@ -169,9 +169,7 @@ def _deviations(
     return {v.name: feature_deviation(v.x, blanks=blanks[v.name]) for v in views.views if v.name in names}
 
 
-def _relation(
-    view: View, likelihood: str | LikelihoodLike, blanks: str, deviation: NDArray[np.float64] | None
-) -> Relation:
+def _relation(view: View, likelihood: str | Likelihood, blanks: str, deviation: NDArray[np.float64] | None) -> Relation:
     x = view.x if deviation is None else divide_columns(view.x, deviation)
     cells = _read_named(x, Request(view.name, OBSERVATIONS, view.name, blanks), rows=view.obs, cols=view.var)
     if deviation is not None:
