@@ -151,21 +151,13 @@ def check_integer(name: str, value: Any, low: int, *, also: str = "") -> None:  
         raise OptionError(msg)
 
 
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> int:
-    """Refuse what is none of the words allowed; return which of them it is."""
-    if not isinstance(value, str) or value not in allowed:
+def check_choice(name: str, value: object, allowed: tuple[str | bool, ...] = (True, False)) -> int:
+    """Refuse what is none of the words or truth values allowed; return which of them it is."""
+    if not isinstance(value, str | bool | np.bool_) or value not in allowed:
         choices = ", ".join(map(repr, allowed))
         msg = f"The '{name}' parameter must be one of {choices}. Got {value!r} instead."
         raise OptionError(msg)
     return allowed.index(value)
-
-
-def check_flag(name: str, value: object, *words: str) -> None:
-    """Refuse what is neither True nor False nor one of the words."""
-    if not (isinstance(value, bool | np.bool_) or (isinstance(value, str) and value in words)):
-        choices = ", ".join(["True", "False", *map(repr, words)])
-        msg = f"The '{name}' parameter must be one of {choices}. Got {value!r} instead."
-        raise OptionError(msg)
 
 
 def check_path(name: str, value: object) -> None:

@@ -68,9 +68,9 @@ class CCA(MultiViewEstimator):
     def _stored(self) -> dict[str, Any]:
         return {**super()._stored(), "flat_target": self._flat_target}
 
-    def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
-        super()._restore(stored, status)
-        self._flat_target = stored["flat_target"]
+    def _restore(self, document: Mapping[str, Any], status: Status) -> None:
+        super()._restore(document, status)
+        self._flat_target = document["flat_target"]
 
     def transform(self, X: Any, Y: Any = None) -> Floats | pd.DataFrame:
         """Return the factors of rows from X, Y or both; None and NaN are missing, (n, n_factors_active_)."""
