@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from gcmf.data.bound import BoundRelation
     from gcmf.data.collection import Collection
     from gcmf.fit import StepInfo
 
+GROUP, COMMON, ALONE, BIAS = "gCMF", "CMF", "alone", "biases only"
+"""Methods that are compared; and gCMF without each other relation."""
 Scores = dict[str, dict[str, float]]
 """Measures by relation."""
 
@@ -45,31 +46,31 @@ def hide(data: Collection, share: float, *, seed: int) -> tuple[Collection, Coll
     """Return (train, test): a share of the cells of every relation that has enough of them is hidden."""
     rng = np.random.default_rng(seed)
     numbers = {}
-    for name, own in data.relations.items():
-        size = round(share * own.n_cells)
-        size = min(size, MOST) if own.cells.filled else size
-        if 0 < size < own.n_cells:
-            numbers[name] = draw(rng, own.n_cells, size)
-    return _taken(data, numbers)
+    for name, relation in data.relations.items():
+        size = round(share * relation.n_cells)
+        size = min(size, MOST) if relation.cells.filled else size
+        if 0 < size < relation.n_cells:
+            numbers[name] = draw(rng, relation.n_cells, size)
+    return _part(data, numbers)
 
 
 def hidden_folds(
     data: Collection, relation: str, n_folds: int, *, seed: int
 ) -> Iterator[tuple[Collection, Collection]]:
     """Yield (train, test): a part of the cells of one relation is hidden in turn, each cell at most once."""
-    own = data.relations[relation]
-    if not own.cells.filled or own.n_cells <= n_folds * MOST:
+    n_cells = data.relations[relation].n_cells
+    if not data.relations[relation].cells.filled or n_cells <= n_folds * MOST:
         yield from folds(data, n_folds, by="cell", relations=[relation], random_state=seed)
         return
     rng = np.random.default_rng(seed)
-    drawn = rng.permutation(draw(rng, own.n_cells, n_folds * MOST))
+    drawn = rng.permutation(draw(rng, n_cells, n_folds * MOST))
     for part in np.split(drawn, n_folds):
-        yield _taken(data, {relation: np.sort(part)})
+        yield _part(data, {relation: np.sort(part)})
 
 
-def _taken(data: Collection, numbers: dict[str, npt.NDArray[np.int64]]) -> tuple[Collection, Collection]:
-    parts = {name: take(data.relations[name].cells, own) for name, own in numbers.items()}
-    left = {name: parts[name][0] if name in parts else own.cells for name, own in data.relations.items()}
+def _part(data: Collection, numbers: dict[str, npt.NDArray[np.int64]]) -> tuple[Collection, Collection]:
+    parts = {name: take(data.relations[name].cells, hidden) for name, hidden in numbers.items()}
+    left = {name: parts[name][0] if name in parts else relation.cells for name, relation in data.relations.items()}
     return data.with_cells(left), data.with_cells({name: hidden for name, (_, hidden) in parts.items()})
 
 
@@ -105,27 +106,19 @@ def score(model: GCMF, test: Collection) -> Scores:
     table, fitted = model._score_table(test).to_dict(orient="index"), model.fitted_
     numbers = {relation.name: m for m, relation in enumerate(model.schema_.relations)}
     scores: Scores = {}
-    for name, own in test.relations.items():
+    for name, relation in test.relations.items():
         row, m = {key: float(value) for key, value in table[name].items()}, numbers[name]
         support = fitted.likelihoods[m].support
         if support == "binary":
             scores[name] = {"log_loss": -row["log_likelihood"], "auc": row.get("auc", np.nan)}
-            if 0 < _share_of_ones(own) < RARE:
+            ones = sum(float(part.x.sum()) for part in relation.cells.chunks(_CHUNK))
+            if 0 < ones < RARE * relation.n_cells:
                 scores[name]["average_precision"] = row["average_precision"]
         elif support == "counts" or fitted.units[m] is not None:
             scores[name] = {"negative_log_likelihood": -row["log_likelihood"]}
         else:
             scores[name] = {"rmse": row["rmse"]}
     return scores
-
-
-def _share_of_ones(relation: BoundRelation) -> float:
-    return sum(float(part.x.sum()) for part in relation.cells.chunks(_CHUNK)) / relation.n_cells
-
-
-# --- comparing methods ---------------------------------------------------------------------------------------------
-
-GROUP, COMMON, ALONE, BIAS = "gCMF", "CMF", "alone", "biases only"
 
 
 def methods(data: Collection, relation: str) -> tuple[str, ...]:
@@ -161,21 +154,21 @@ def evaluate(  # noqa: PLR0913 - what may be chosen, by name
         unconverged, hidden = dict.fromkeys(scores, 0), 0
         for number, (train, test) in enumerate(hidden_folds(data, target, n_folds, seed=random_state), start=1):
             hidden = max(hidden, test.n_cells)
-            for name, own in scores.items():
+            for name, by_fold in scores.items():
                 model = _fitted(name, _seen(train, name, target), options)
-                own.append(score(model, test.with_cells({target: test.relations[target].cells}))[target])
+                by_fold.append(score(model, test.with_cells({target: test.relations[target].cells}))[target])
                 unconverged[name] += model.status_ is Status.MAX_ITER
                 report(f"{target}, fold {number}: {name}")
         measure = next(iter(scores[GROUP][0]))
         best = np.array([fold[measure] for fold in scores[GROUP]])
-        for name, own in scores.items():
-            errors = np.array([fold[measure] for fold in own])
+        for name, by_fold in scores.items():
+            errors = np.array([fold[measure] for fold in by_fold])
             gap = errors - best
             rows.append({
                 "relation": target, "method": name, "measure": measure, "error": float(errors.mean()),
                 "difference": float(gap.mean()),
                 "difference_se": float(gap.std(ddof=1) / np.sqrt(len(gap))) if name != GROUP else 0.0,
-                "auc": _mean(own, "auc"), "average_precision": _mean(own, "average_precision"),
+                "auc": _mean(by_fold, "auc"), "average_precision": _mean(by_fold, "average_precision"),
                 "folds": n_folds, "hidden": hidden, "unconverged": unconverged[name],
             })  # fmt: skip
     return pd.DataFrame(rows)

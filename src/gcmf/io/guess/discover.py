@@ -146,7 +146,7 @@ class _Drafting:
 
     def add_matrix(self, file: Path, base: Path) -> None:
         """Add a Matrix Market file."""
-        from scipy.io import mminfo  # noqa: PLC0415 - only who has one waits for it
+        from scipy.io import mminfo
 
         try:
             rows, cols, entries, layout, kind, _ = mminfo(file)

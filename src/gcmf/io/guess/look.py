@@ -5,18 +5,18 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gcmf.errors import DataError
 from gcmf.io.guess.summary import entity_of, find_decimal, name_words, singular, summarize
 from gcmf.io.sources.duck import connect, duck_errors, open_sqlite, quote
-from gcmf.io.sources.files import guess_format, stem_of_file
+from gcmf.io.sources.files import ENDINGS, guess_format
 from gcmf.io.sources.specs import Source
 from gcmf.io.sources.tables import open_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from gcmf.io.guess.summary import ColumnSummary
     from gcmf.io.sources.specs import Report
@@ -134,8 +134,9 @@ def files_of(source: Path) -> tuple[list[Path], list[str]]:
 
 
 def table_name(file: Path) -> str:
-    """Return what to call a file; u.user is a table of users: an ending that is no format is part of the name."""
-    return "_".join(name_words(stem_of_file(file)))
+    """Return what to call a file: ratings for ratings.csv.gz; but all of u.user, whose ending is no format."""
+    name = Path(file.name.removesuffix(".gz"))
+    return "_".join(name_words(name.stem if name.suffix.lower() in ENDINGS else name.name))
 
 
 def relative(file: Path, base: Path) -> str:

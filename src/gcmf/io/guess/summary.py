@@ -152,13 +152,13 @@ def _summarize_by_sql(table: Table) -> tuple[int, dict[str, ColumnSummary]]:
 
 
 def _summarize_by_arrow(name: str, duck: str, values: Any) -> ColumnSummary:  # noqa: ANN401 - Arrow's
-    from pyarrow import compute  # noqa: PLC0415 - an extra
+    from pyarrow import compute
 
     distinct, low, high, odd = int(compute.count_distinct(values).as_py()), None, None, None
     if NUMBERS.match(duck):
         low, high = compute.min_max(compute.cast(values, "float64", safe=False)).as_py().values()
     elif duck == "VARCHAR":
-        import pandas as pd  # noqa: PLC0415 - only tables of text wait for it
+        import pandas as pd
 
         texts = values.drop_null().to_pandas()
         numbers = pd.to_numeric(texts, errors="coerce").notna()

@@ -147,8 +147,8 @@ def _kind_faults(spec: ProjectSpec, relations: Sequence[Relation], entities: Map
     for feature in spec.features:
         for part in ("numbers", "traits"):
             columns[f"{feature.name}_{part}", "rows"] = f"{feature.source}, column {feature.row!r}"
-    brought = [(own.rows, columns.get((own.name, "rows"), own.name), own.row_ids) for own in relations]
-    brought += [(own.cols, columns.get((own.name, "cols"), own.name), own.col_ids) for own in relations]
+    brought = [(read.rows, columns.get((read.name, "rows"), read.name), read.row_ids) for read in relations]
+    brought += [(read.cols, columns.get((read.name, "cols"), read.name), read.col_ids) for read in relations]
     brought += [(name, f"[entities.{name}]", ids) for name, ids in entities.items()]
     first: dict[str, tuple[str, bool]] = {}
     for entity, where, ids in brought:

@@ -35,8 +35,8 @@ class IdColumn:
 
     def finish(self) -> tuple[npt.NDArray[np.int32], Vocabulary]:
         """Return the number of every id, -1 where it is null, and the distinct ids."""
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-        from pyarrow import compute  # noqa: PLC0415
+        import pyarrow as pa
+        from pyarrow import compute
 
         if not self._parts:
             return np.empty(0, np.int32), Vocabulary(np.empty(0, np.int64))
@@ -66,8 +66,9 @@ def read_ids(spec: EntitySpec, folder: Path) -> Vocabulary:
     for batch in table.batches(id_sql(table, spec.id)):
         column.add(batch.column(0))
     numbers, ids = column.finish()
-    if len(numbers) and numbers.min() < 0:
-        raise DataError(null_id_fault(table, spec.id))
+    faults = list(null_id_fault(table, spec.id, numbers))
+    if faults:
+        raise DataError(faults)
     return ids
 
 
@@ -86,9 +87,9 @@ def number_sql(table: Table, column: str, *, where: str) -> str:
     return as_number(column) if kind == "VARCHAR" else f"CAST({quote(column)} AS DOUBLE)"
 
 
-def null_id_fault(table: Table, column: str) -> Iterator[str]:
-    """Yield the fault of ids that are null."""
-    null = table.first(f"{quote(column)} IS NULL", column)
+def null_id_fault(table: Table, column: str, numbers: npt.NDArray[np.int32]) -> Iterator[str]:
+    """Yield the fault of ids that are null; only if there are any is the source asked where."""
+    null = table.first(f"{quote(column)} IS NULL", column) if len(numbers) and numbers.min() < 0 else None
     if null:
         kept = repr(f"{column if column.isidentifier() else quote(column)} IS NOT NULL")
         yield (

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+Connection = Any
+"""DuckDB's, which is optional, and has no types."""
 INTEGERS = re.compile(r"^U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$")
 NUMBERS = re.compile(INTEGERS.pattern + r"|^(FLOAT|DOUBLE|REAL|DECIMAL.*)$")
 """DuckDB's types of numbers."""
@@ -31,14 +33,14 @@ _FENCE: dict[str, Any] = {
 }
 
 
-def connect(database: Path | None = None, *, reads: Path | None = None, steady: bool = False) -> Any:  # noqa: ANN401 - DuckDB is optional
+def connect(database: Path | None = None, *, reads: Path | None = None, steady: bool = False) -> Connection:
     """Return a DuckDB connection: to a database that is only read, or in memory, from where it may read one file.
 
     A `steady` one has one thread, as those to databases have, and so adds numbers up in the same order every time.
     """
     try:
-        import duckdb  # noqa: PLC0415 - an extra
-        import pyarrow  # noqa: F401, PLC0415 - an extra
+        import duckdb
+        import pyarrow  # noqa: F401 - to be there
     except ImportError as error:
         msg = f"Reading files and databases needs {error.name}, which is not installed: pip install 'gcmf[io]'."
         raise MissingExtraError(msg) from error
@@ -64,8 +66,8 @@ def connect(database: Path | None = None, *, reads: Path | None = None, steady: 
 @contextmanager
 def duck_errors(label: str) -> Iterator[None]:
     """Turn an error of a database or of a reader of files into a paragraph that names the source."""
-    import duckdb  # noqa: PLC0415 - an extra
-    import pyarrow as pa  # noqa: PLC0415
+    import duckdb
+    import pyarrow as pa
 
     try:
         yield
@@ -80,7 +82,7 @@ def duck_errors(label: str) -> Iterator[None]:
 
 def check_query(query: str, *, label: str) -> str:
     """Return a query as it may stand between parentheses, if it is one SELECT and so can only read."""
-    import duckdb  # noqa: PLC0415 - an extra
+    import duckdb
 
     with duck_errors(label), closing(duckdb.connect()) as parser:
         statements = parser.extract_statements(query)
@@ -93,7 +95,7 @@ def check_query(query: str, *, label: str) -> str:
 
 def check_condition(condition: str, *, label: str) -> str:
     """Return the condition of a `where` in parentheses, if it is one expression and so can only choose rows."""
-    import duckdb  # noqa: PLC0415 - an extra
+    import duckdb
 
     try:
         duckdb.SQLExpression(condition)

@@ -42,7 +42,11 @@ def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
     where = f"features {spec.name!r}"
     table.check_columns([spec.row, *spec.numeric, *spec.booleans, *spec.categories], where=where)
     (lines, ids), numbers, categories = _read(table, spec, where)
-    faults = list(_id_faults(table, spec, lines, ids))
+    faults = list(null_id_fault(table, spec.row, lines))
+    if not len(lines):
+        faults.append(f"{where}: {table.label} has no rows.")
+    elif not faults and len(ids) < len(lines):
+        faults += repeated_id_fault(table, spec.row)
     for name in spec.numeric:
         faults += [*text_fault(table, name), *_number_faults(table, name, numbers[name])]
     for name in spec.booleans:
@@ -51,7 +55,7 @@ def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
         raise DataError(faults)
     order = np.argsort(lines)  # so that sums do not depend on the order of the lines
     numbers = {name: x[order] for name, x in numbers.items()}
-    categories = {name: (codes[order], values) for name, (codes, values) in categories.items()}
+    categories = {name: (value_numbers[order], values) for name, (value_numbers, values) in categories.items()}
     relations = []
     if spec.numeric:
         x = np.column_stack([numbers[name] for name in spec.numeric])
@@ -96,15 +100,6 @@ def _boolean_sql(table: Table, name: str) -> str:
     )
 
 
-def _id_faults(table: Table, spec: FeatureSpec, lines: npt.NDArray[np.int32], ids: Vocabulary) -> Iterator[str]:
-    if not len(lines):
-        yield f"features {spec.name!r}: {table.label} has no rows."
-    elif lines.min() < 0:
-        yield from null_id_fault(table, spec.row)
-    elif len(ids) < len(lines):
-        yield from repeated_id_fault(table, spec.row)
-
-
 def _number_faults(table: Table, name: str, x: Floats) -> Iterator[str]:
     seen = x[~np.isnan(x)]
     if np.isinf(seen).any():
@@ -125,10 +120,10 @@ def _boolean_faults(table: Table, name: str, x: Floats) -> Iterator[str]:
 def _one_hot(booleans: dict[str, Floats], categories: dict[str, Coded], ids: Vocabulary) -> RawCells:
     """Return the 0/1 columns: only the ones are listed if nothing is missing, else every cell that is there."""
     names, parts = list(booleans), [x[:, None] for x in booleans.values()]
-    for name, (codes, values) in categories.items():
+    for name, (value_numbers, values) in categories.items():
         names += [f"{name}={value}" for value in values.ids]
-        part = (codes[:, None] == np.arange(len(values))).astype(np.float64)
-        part[codes < 0] = np.nan
+        part = (value_numbers[:, None] == np.arange(len(values))).astype(np.float64)
+        part[value_numbers < 0] = np.nan
         parts.append(part)
     x = np.concatenate(parts, axis=1).astype(np.float32)
     col_ids = Vocabulary(names)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gcmf.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     from io import BufferedIOBase
+    from pathlib import Path
 
 GZIP = b"\x1f\x8b"
 _FORMATS = {
@@ -18,7 +18,7 @@ _FORMATS = {
     ".feather": "arrow", ".jsonl": "jsonl", ".ndjson": "jsonl", ".mtx": "mtx", ".duckdb": "duckdb",
     ".sqlite": "sqlite", ".sqlite3": "sqlite",
 }  # fmt: skip
-_ENDINGS = (*_FORMATS, ".dat", ".txt")
+ENDINGS = (*_FORMATS, ".dat", ".txt")
 """Endings that say what a file is, and not what it is about."""
 _MAGIC = {b"SQLite format 3\x00": "sqlite", b"PAR1": "parquet", b"ARROW1": "arrow"}
 _SHEET = "it is a spreadsheet; save its sheet as CSV (UTF-8), and name that file"
@@ -68,12 +68,6 @@ def guess_format(path: Path) -> str:
         return "duckdb"
     endings = [ending.lower() for ending in reversed(path.suffixes)]
     return next((_FORMATS[ending] for ending in endings if ending in _FORMATS), "csv")
-
-
-def stem_of_file(path: Path) -> str:
-    """Return the name of a file without what says how it is written: ratings for ratings.csv.gz, u.user for u.user."""
-    name = Path(path.name.removesuffix(".gz"))
-    return name.stem if name.suffix.lower() in _ENDINGS else name.name
 
 
 def open_bytes(path: Path) -> BufferedIOBase:

@@ -99,7 +99,7 @@ def _read_long(table: Table, spec: RelationSpec) -> RawCells:
     values.clear()
     i, row_ids = rows.finish()
     j, col_ids = cols.finish()
-    faults = [*_id_faults(table, row, i), *_id_faults(table, col, j), *_long_faults(table, spec, x)]
+    faults = [*null_id_fault(table, row, i), *null_id_fault(table, col, j), *_long_faults(table, spec, x)]
     if faults:
         raise DataError(faults)
     filled = spec.blanks == "zero"
@@ -107,11 +107,6 @@ def _read_long(table: Table, spec: RelationSpec) -> RawCells:
     if not listed.all():
         i, j, x = i[listed], j[listed], narrow(x[listed])
     return RawCells(row_ids, col_ids, i, j, x, filled=filled)
-
-
-def _id_faults(table: Table, column: str, numbers: npt.NDArray[np.int32]) -> Iterator[str]:
-    if len(numbers) and numbers.min() < 0:
-        yield from null_id_fault(table, column)
 
 
 def _long_faults(table: Table, spec: RelationSpec, x: Floats) -> Iterator[str]:
@@ -172,7 +167,7 @@ def _read_wide(table: Table, spec: RelationSpec) -> RawCells:
         values.append(part)
     i, row_ids = ids.finish()
     x = np.concatenate(values)
-    faults = [*_id_faults(table, row, i), *(repeated_id_fault(table, row) if len(row_ids) < len(i) else ())]
+    faults = [*null_id_fault(table, row, i), *(repeated_id_fault(table, row) if len(row_ids) < len(i) else ())]
     faults += _wide_faults(table, names, x, likelihood_support(spec.likelihood))
     if not faults and np.isnan(x).all():
         faults = [f"{where}: {table.label} has {'only empty cells' if len(x) else 'no rows'}."]
@@ -225,7 +220,7 @@ def _warn_of_one_value(block: RawCells, *, relation: str, label: str) -> None:
 
 def _read_matrix(spec: RelationSpec, path: Path) -> tuple[Any, str | None]:
     """Read a Matrix Market file; ids are positions from 0. Return it, and what its blanks are, if it has any."""
-    from scipy.io import mmread  # noqa: PLC0415 - only who has one waits for it
+    from scipy.io import mmread
 
     try:
         data = mmread(path)

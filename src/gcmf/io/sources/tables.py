@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from gcmf.io.sources.duck import Connection
     from gcmf.io.sources.specs import Source
 
 BATCH = 250_000
@@ -42,8 +43,7 @@ _ARROW_TYPES = {
 class Table:
     """An open source."""
 
-    connection: Any
-    """DuckDB's."""
+    connection: Connection
     sql: str
     """What stands after FROM."""
     label: str
@@ -138,16 +138,16 @@ def open_table(source: Source, folder: Path) -> Table:
         return Table(connection, file.sql, label, columns, where, file.repeated, file.arrow)
 
 
-def _open_file(connection: Any, path: Path, source: Source, *, kind: str) -> Readable:  # noqa: ANN401 - DuckDB's
+def _open_file(connection: Connection, path: Path, source: Source, *, kind: str) -> Readable:
     if kind == "jsonl":
         return Readable(call("read_json", path, format="newline_delimited", sample_size=-1, hive_partitioning=False))
     if kind not in ("parquet", "arrow"):
         return read_text(connection, path, source, kind=kind)
-    from pyarrow import dataset  # noqa: PLC0415 - an extra
+    from pyarrow import dataset
 
     data = dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
     alike = len({name.lower() for name in data.schema.names}) < len(data.schema)  # DuckDB renames some of those
-    if len(data.schema) > MANY and not alike and all(str(one) in _ARROW_TYPES for one in data.schema.types):
+    if len(data.schema) > MANY and not alike and all(str(kind) in _ARROW_TYPES for kind in data.schema.types):
         whole = data.to_table()
         connection.register("gcmf_arrow", whole)
         return Readable("gcmf_arrow", arrow=whole)
@@ -157,7 +157,7 @@ def _open_file(connection: Any, path: Path, source: Source, *, kind: str) -> Rea
     return Readable("gcmf_arrow")
 
 
-def _describe(connection: Any, sql: str) -> dict[str, str]:  # noqa: ANN401
+def _describe(connection: Connection, sql: str) -> dict[str, str]:
     return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()}
 
 
@@ -178,14 +178,14 @@ def _open_database(source: Source, path: Path, *, kind: str, where: str | None) 
         return Table(connection, sql, label, _describe(connection, sql), where)
 
 
-def _copy_sqlite(connection: Any, path: Path, query: str) -> None:  # noqa: ANN401
+def _copy_sqlite(connection: Connection, path: Path, query: str) -> None:
     """Copy what SQLite answers into a table of DuckDB, a batch at a time.
 
     DuckDB's own reader of SQLite is an extension that it downloads when first used; Python's is always there.
     A column is of the widest type that SQLite has stored in it: text, else double, else integer. A text that says that
     there is no value, as NA does, is none beside numbers.
     """
-    import pyarrow as pa  # noqa: PLC0415 - an extra
+    import pyarrow as pa
 
     kinds = (pa.string(), pa.int64(), pa.float64(), pa.string())
     absent = literal(MISSING)[1:-1]

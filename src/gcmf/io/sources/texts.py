@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from gcmf.io.sources.duck import Connection
     from gcmf.io.sources.specs import Source
 
 MANY = 300
@@ -95,12 +96,12 @@ class _Text:
                 raise DataError(msg)
 
 
-def read_text(connection: Any, path: Path, source: Source, *, kind: str) -> Readable:  # noqa: ANN401 - DuckDB's
+def read_text(connection: Connection, path: Path, source: Source, *, kind: str) -> Readable:
     """Look at the whole text once for its types, so that one odd value late in a file is not a surprise.
 
     A file that is empty or no text, or whose lines are not all of one length, is refused.
     """
-    import duckdb  # noqa: PLC0415 - an extra
+    import duckdb
 
     utf_16 = is_utf_16(path, label=source.source)
     encodings = (_encoding_of(source),) if source.encoding else ("utf-16",) if utf_16 else _ENCODINGS
@@ -133,7 +134,7 @@ def _encoding_of(source: Source) -> str:
     return "latin-1" if name == "iso8859-1" else name
 
 
-def _sniff(connection: Any, text: _Text, source: Source, *, kind: str) -> Readable:  # noqa: ANN401
+def _sniff(connection: Connection, text: _Text, source: Source, *, kind: str) -> Readable:
     options: dict[str, object] = {"encoding": text.encoding, "nullstr": _ABSENT}
     with text.path.open("rb") as file:
         if file.read(2) == GZIP:
@@ -160,15 +161,15 @@ def _sniff(connection: Any, text: _Text, source: Source, *, kind: str) -> Readab
     return Readable(sql, _repeated(names) if form["HasHeader"] else ())
 
 
-def _ask_form(connection: Any, path: Path, options: dict[str, object]) -> dict[str, Any]:  # noqa: ANN401
+def _ask_form(connection: Connection, path: Path, options: dict[str, object]) -> dict[str, Any]:
     sniffed = call("sniff_csv", path, sample_size=-1, **options)
     answer = connection.execute(f"SELECT {', '.join(_ASKED)} FROM {sniffed}").fetchall()[0]
     return dict(zip(_ASKED, answer, strict=True))
 
 
-def _ask_spaced_form(connection: Any, text: _Text, options: dict[str, object]) -> dict[str, Any]:  # noqa: ANN401
+def _ask_spaced_form(connection: Connection, text: _Text, options: dict[str, object]) -> dict[str, Any]:
     """Return the form of a text whose values stand between spaces."""
-    import duckdb  # noqa: PLC0415 - an extra
+    import duckdb
 
     first = text.first_line().strip()
     if "  " not in first:  # a run of spaces would be taken for values that are missing
@@ -191,7 +192,7 @@ def _read_options(form: dict[str, Any]) -> dict[str, object]:
     return options | {name.lower(): form[name] for name in ("DateFormat", "TimestampFormat") if form[name]}
 
 
-def _refuse_groups(connection: Any, texts: str, numbers: list[str], source: Source) -> None:  # noqa: ANN401
+def _refuse_groups(connection: Connection, texts: str, numbers: list[str], source: Source) -> None:
     """Refuse a number whose groups are none: with decimal = ".", DuckDB would read 3,5 as 35."""
     point = source.decimal or "."
     group = "." if point == "," else ","
@@ -209,10 +210,10 @@ def _refuse_groups(connection: Any, texts: str, numbers: list[str], source: Sour
             raise DataError(msg)
 
 
-def _read_whole(connection: Any, text: _Text, source: Source, *, separator: str) -> Readable:  # noqa: ANN401
+def _read_whole(connection: Connection, text: _Text, source: Source, *, separator: str) -> Readable:
     """Read a text of many columns, or of an encoding that DuckDB does not know, at once, by Arrow."""
-    import pyarrow as pa  # noqa: PLC0415 - an extra
-    from pyarrow import csv as arrow_csv  # noqa: PLC0415
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
 
     names = next(text.lines(separator), [])
     nameless = _looks_like_values(names)
