@@ -55,13 +55,7 @@ def pair(i: Indices, j: Indices) -> tuple[Indices, Indices]:
 
 
 def is_turned(known: RelationSchema, given: BoundRelation) -> bool:
-    """Whether a relation of another collection has rows for columns; refuse one that is another relation.
-
-    Raises
-    ------
-    DataError
-        When it joins other entity sets, or its cells are of another kind.
-    """
+    """Whether a relation of another collection has rows for columns; refuse one that is another relation."""
     if {known.rows, known.cols} != {given.rows, given.cols}:
         msg = (
             f"relation {known.name!r} joins {known.rows!r} and {known.cols!r} in the model, and {given.rows!r} and"

@@ -31,13 +31,7 @@ __all__ = ["check", "load", "save", "to_dict"]
 
 
 def save(model: Any, path: str | Path) -> None:
-    """Write a fitted model to one file, whole or not at all; an older file stays until the new one is there.
-
-    Raises
-    ------
-    StorageError
-        When the path cannot be written, or the model holds something that a file cannot.
-    """
+    """Write a fitted model to one file, whole or not at all; an older file stays until the new one is there."""
     path = Path(path)
     check_target(path)
     document = _with_ids(describe(model), lambda ids, entity: encode(ids, entity=entity))
@@ -50,13 +44,7 @@ def save(model: Any, path: str | Path) -> None:
 
 
 def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:
-    """Read a model that `save` wrote, as one of these classes: a file never chooses what is imported.
-
-    Raises
-    ------
-    StorageError
-        When the file is missing, damaged, written by a newer gcmf, or no gcmf model at all.
-    """
+    """Read a model that `save` wrote, as one of these classes: a file never chooses what is imported."""
     path = Path(path)
     try:
         version, document = read(path)

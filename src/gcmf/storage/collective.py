@@ -211,7 +211,7 @@ def _read_kind(kind: dict[str, Any], ids: Vocabulary, where: str) -> IdKind:
     # Vocabulary: categories are distinct, and none is null.
     categories = Vocabulary(decode(kind["categories"], size=None, where=f"{where}/categories"))
     if name == "levels":
-        fits = bool(levels) and all(isinstance(one, tuple) and len(one) == len(levels) for one in ids.ids)
+        fits = bool(levels) and all(isinstance(item, tuple) and len(item) == len(levels) for item in ids.ids)
     elif name in ("category", "Enum"):
         fits = bool((categories.index(ids.ids) >= 0).all()) and (name == "category" or _is_text(categories))
     elif name == "Categorical":
@@ -226,7 +226,7 @@ def _read_kind(kind: dict[str, Any], ids: Vocabulary, where: str) -> IdKind:
 
 
 def _is_text(ids: Vocabulary) -> bool:
-    return all(isinstance(one, str) for one in ids.ids)
+    return all(isinstance(item, str) for item in ids.ids)
 
 
 def _is_within(ids: pd.Index[Any], name: str) -> bool:

@@ -36,13 +36,7 @@ _VIEW_COUNTS = {"PCA": 1, "CCA": 2}
 
 
 def describe(model: Any) -> dict[str, Any]:
-    """Return everything that makes up a fitted model; only the ids are still pandas indexes.
-
-    Raises
-    ------
-    StorageError
-        When a parameter has a value that cannot be written down.
-    """
+    """Return everything that makes up a fitted model; only the ids are still pandas indexes."""
     cls = type(model)
     if cls.__name__ not in DOCUMENTS or not cls.__module__.startswith("gcmf."):
         msg = f"A model file holds one of {', '.join(DOCUMENTS)}, not a {cls.__module__}.{cls.__qualname__}."
@@ -59,13 +53,7 @@ def describe(model: Any) -> dict[str, Any]:
 
 
 def rebuild(document: dict[str, Any], classes: Mapping[str, type[Any]]) -> Any:
-    """Return the model that `describe` took, whose ids are encoded, as one of the classes that are known by name.
-
-    Raises
-    ------
-    MalformedError
-        When some part of it does not fit the description of such a file, or the other parts.
-    """
+    """Return the model that `describe` took, whose ids are encoded, as one of the classes that are known by name."""
     name = document.get("class")
     if not isinstance(name, str) or name not in classes:
         refuse("class", name, f"one of {', '.join(classes)}")

@@ -46,13 +46,7 @@ _DEEPEST = 16
 
 
 def encode(index: pd.Index[Any], *, entity: str) -> Encoded:
-    """Return the ids as a few plain values and arrays, from which `decode` makes an equal index.
-
-    Raises
-    ------
-    StorageError
-        When an id is of a kind that has no place in a file.
-    """
+    """Return the ids as a few plain values and arrays, from which `decode` makes an equal index."""
     if isinstance(index, pd.RangeIndex):
         return {"kind": "range", "start": index.start, "stop": index.stop, "step": index.step}
     if isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) and _is_time(str(index.dtype)):
@@ -128,13 +122,7 @@ def _tagged(item: object, depth: int = 0) -> object:
 
 
 def decode(encoded: Encoded, *, size: int | None, where: str = "ids") -> pd.Index[Any]:
-    """Return the index that `encode` took, of as many ids as expected (None: of any number but a range's).
-
-    Raises
-    ------
-    MalformedError
-        When it is nothing that `encode` returns.
-    """
+    """Return the index that `encode` took, of as many ids as expected (None: of any number but a range's)."""
     kind = encoded["kind"]
     fields = set(encoded) - {"kind"}
     if fields != set(_FIELDS[kind]):
