@@ -86,18 +86,18 @@ def run_demo(*, seed: int = 0, report: Report = lambda name, info: None) -> Demo
         name: {HALVES: _rmse(by_relation, halves), PIXELS: _rmse(by_relation, pixels)}
         for name, by_relation in answers.items()
     }
-    fits = {**models, **singles}
+    fits = {
+        name: {"sweeps": model.n_iter_, "factors": model.n_factors_active_}
+        for name, model in {**models, **singles}.items()
+    }
     return Demo(
         whole=whole,
         train=train,
         model=models[GROUP],
         errors=pd.DataFrame.from_dict(errors, orient="index"),
-        fits=pd.DataFrame({
-            "sweeps": {name: model.n_iter_ for name, model in fits.items()},
-            "factors": {name: model.n_factors_active_ for name, model in fits.items()},
-        }),
+        fits=pd.DataFrame.from_dict(fits, orient="index"),
         hidden=halves.entities["image"].ids[np.unique(halves.relations["right"].cells.triplets().i)],
-    )  # fmt: skip
+    )
 
 
 def findings(demo: Demo) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gcmf import GCMF, Collection, Relation
 from gcmf.engines import cell_kernels
 from gcmf.engines.chunk_kernels import Rule, new_chunk
+from gcmf.engines.layout import _code
 from gcmf.engines.row_kernels import jaakkola_pairs
-from gcmf.errors import OptionError
-from gcmf.likelihoods import Bernoulli, Poisson
+from gcmf.likelihoods import Bernoulli, ParameterPrior, Poisson
+from gcmf.likelihoods.base import NO_PARAMETERS
 
 KINDS = (Bernoulli("cell"),
          Poisson("exact"), Poisson("tight"), Poisson("cell"), Poisson("paper"))  # fmt: skip
@@ -23,14 +23,20 @@ def cases(likelihood):
     return (a.ravel() for a in np.meshgrid(counts, M, V, indexing="ij"))
 
 
+def parameters(likelihood):
+    """Parameters of a relation of such cells, and the one number that the kernels take of them."""
+    p = likelihood.start(1e5, 1.0, ParameterPrior(1.0, 1.0, point=False))
+    return p, float(p[0]) if len(p) else 0.25
+
+
 @pytest.mark.parametrize("likelihood", KINDS, ids=lambda one: f"{one.name}-{one.bound}")
 def test_quadratic_form(likelihood):
-    weight, tolerance = likelihood.weight(1e5), 1e-12
+    (p, weight), tolerance, code = parameters(likelihood), 1e-12, _code(likelihood)
     x, m, v = cases(likelihood)
-    got = np.array([cell_kernels.quadratic(likelihood.code, *cell, weight) for cell in zip(x, m, v, strict=True)])
-    w, wz = likelihood.quadratic(x, m, v, weight)
+    got = np.array([cell_kernels.quadratic(code, *cell, weight) for cell in zip(x, m, v, strict=True)])
+    w, wz = likelihood.quadratic(x, m, v, p)
     # A curvature taken from slopes of size x is as precise as they are, not as it is small itself.
-    assert np.all(np.abs(got[:, 0] - w) <= tolerance * np.abs(w) + (likelihood.code == 6) * 1e-11 * (1 + x))
+    assert np.all(np.abs(got[:, 0] - w) <= tolerance * np.abs(w) + (code == 6) * 1e-11 * (1 + x))
     # wz = w·m − f′: its error is that of the larger term.
     np.testing.assert_allclose(
         got[:, 1] / np.maximum(np.abs(w * m), 1), wz / np.maximum(np.abs(w * m), 1), atol=tolerance
@@ -49,29 +55,22 @@ def test_tight_bernoulli_cells_by_the_chunk(zero_weight, dtype, tolerance):
             array[0] = value
         bound = jaakkola_pairs(Rule(2, 1.0, zero_weight, 0.0, 1.0, 0.0), 1, chunk)
         wide = [np.array([value], dtype=np.float64) for value in cell]
-        (w,), (wz,) = likelihood.quadratic(*wide, 1.0)
+        (w,), (wz,) = likelihood.quadratic(*wide, NO_PARAMETERS)
         assert chunk.weight[0] == pytest.approx(w, rel=tolerance)
         assert chunk.target[0] == pytest.approx(wz, rel=tolerance)
         size = max(1.0, zero_weight * abs(float(cell[1])))
-        assert bound == pytest.approx(likelihood.lower_bound(*wide, 1.0)[0], abs=tolerance * size)
+        assert bound == pytest.approx(likelihood.value(*wide, NO_PARAMETERS)[0], abs=tolerance * size)
 
 
 @pytest.mark.parametrize("likelihood", KINDS, ids=lambda one: f"{one.name}-{one.bound}")
 def test_lower_bound(likelihood):
-    weight = likelihood.weight(1e5)
+    p, weight = parameters(likelihood)
     x, m, v = cases(likelihood)
-    got = [cell_kernels.lower_bound(likelihood.code, *cell, weight) for cell in zip(x, m, v, strict=True)]
-    np.testing.assert_allclose(got, likelihood.lower_bound(x, m, v, weight), rtol=1e-12, atol=1e-12)
+    got = [cell_kernels.lower_bound(_code(likelihood), *cell, weight) for cell in zip(x, m, v, strict=True)]
+    np.testing.assert_allclose(got, likelihood.value(x, m, v, p), rtol=1e-12, atol=1e-12)
 
 
 def test_no_branch_takes_a_code_that_it_does_not_know():
     for code in (-1, 7, 100):
         assert np.isnan(cell_kernels.quadratic(code, 1.0, 0.3, 0.1, 1.0)).any()
         assert np.isnan(cell_kernels.lower_bound(code, 1.0, 0.3, 0.1, 1.0))
-
-
-def test_a_likelihood_that_only_numpy_knows_is_refused_by_the_compiled_engine(monkeypatch):
-    monkeypatch.setattr(Bernoulli, "code", 7)
-    data = Collection([Relation("x", "a", "b", np.eye(4), "bernoulli")])
-    with pytest.raises(OptionError, match=r"knows no likelihood of code 7 \(Bernoulli.*device='reference'"):
-        GCMF(1, progress=False).fit(data)

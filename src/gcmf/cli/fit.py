@@ -67,13 +67,13 @@ def fit(
     check_model(target, force=force)
     screen.print(f"Reading {path}")
     with waiting("Reading") as report:
-        found = gcmf.read_project(path, report=report)
-    data = found.collection
+        read = gcmf.read_project(path, report=report)
+    data = read.collection
     storage.check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
     screen.print(repr(data))
     given = {"max_iter": max_iter, "n_factors": n_factors, "random_state": seed}
     chosen = {name: value for name, value in given.items() if value is not None}
-    options = {"random_state": 0, **found.options, **chosen, "progress": False}
+    options = {"random_state": 0, **read.options, **chosen, "progress": False}
     judged = _judge(data, options, share=holdout, refit=refit) if holdout else Judged(_fit(options, data)[0])
     judged.model.save(target)
     seconds = round(time.monotonic() - started, 3)
@@ -142,24 +142,23 @@ class Live(Progress):
         change = f" ({info.change:+.2g})" if info.iteration > 1 else ""
         scores, at = (self._held_out.scores, self._held_out.sweep) if self._held_out is not None else ({}, 0)
         when = f" @{at}" if at != info.iteration else ""  # a look costs a sweep, so not every sweep has one
-        self._show(info.iteration, scores, n_factors=info.n_factors, elbo=f"{info.elbo:,.0f}", when=when, change=change,
-                   left=self._left(info.iteration))  # fmt: skip
+        left = self._left(info.iteration)
+        self._show(info.iteration, info.n_factors, info.elbo, scores, when=when, change=change, left=left)
 
     def finish(self, model: GCMF, scores: Scores) -> None:
         """Leave a line that is true of the model that came out."""
-        self._show(model.n_iter_, scores, n_factors=model.n_factors_active_, elbo=f"{model.elbo_:,.0f}")
+        self._show(model.n_iter_, model.n_factors_active_, model.elbo_, scores)
 
     def _show(
-        self, sweep: int, scores: Scores, *, n_factors: int, elbo: str, when: str = "", change: str = "", left: str = ""
+        self, sweep: int, alive: int, elbo: float, scores: Scores, *, when: str = "", change: str = "", left: str = ""
     ) -> None:
         """Show what the terminal is wide enough for: the change goes first, then the relation's name, then the time."""
-        line = ""
-        for time_left, named, rise in (
-            (left, True, change), (left, True, ""), (left, False, ""), ("", True, ""), ("", False, "")
-        ):  # fmt: skip
+        line, factors = "", counted(alive, "factor")
+        ways = [(left, True, change), (left, True, ""), (left, False, ""), ("", True, ""), ("", False, "")]
+        for time_left, named, rise in ways:
             error = _first_error(scores, named=named)
-            parts = (f"sweep {sweep}/{self._max_iter}", time_left, error and f"held-out {error}{when}",
-                     counted(n_factors, "factor"), f"ELBO {elbo}{rise}")  # fmt: skip
+            held_out = f"held-out {error}{when}" if error else ""
+            parts = (f"sweep {sweep}/{self._max_iter}", time_left, held_out, factors, f"ELBO {elbo:,.0f}{rise}")
             line = ", ".join(part for part in parts if part)
             if len(line) < self.console.width:
                 break

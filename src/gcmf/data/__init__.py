@@ -4,7 +4,7 @@ from gcmf.data.bound import BoundRelation, EntitySet
 from gcmf.data.cells import Cells, Side, Triplets
 from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
-from gcmf.data.schema import LikelihoodLike, RelationSchema, Schema
+from gcmf.data.schema import RelationSchema, Schema
 from gcmf.data.vocabulary import Vocabulary
 
 __all__ = [
@@ -12,7 +12,6 @@ __all__ = [
     "Cells",
     "Collection",
     "EntitySet",
-    "LikelihoodLike",
     "Relation",
     "RelationSchema",
     "Schema",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.data.cells import Cells, DuplicateCellsError, Triplets, fill_cells, list_cells
-from gcmf.data.checks import axes, duplicate_faults
+from gcmf.data.checks import brought_ids, duplicate_faults
 from gcmf.data.positions import Coded
 from gcmf.data.raw import value_type
-from gcmf.data.relation import describe_cells
+from gcmf.data.relation import size_in_words
 from gcmf.data.schema import RelationSchema, likelihood_name, likelihood_support
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from gcmf.data.positions import Positions
     from gcmf.data.raw import RawCells
     from gcmf.data.relation import Relation
-    from gcmf.data.schema import LikelihoodLike
     from gcmf.data.units import Units
+    from gcmf.likelihoods import Likelihood
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class BoundRelation:
     name: str
     rows: str
     cols: str
-    likelihood: str | LikelihoodLike
+    likelihood: str | Likelihood
     cells: Cells
     units: Units | None = None
     """What its columns were standardized by, if they were, in the order of the column set."""
@@ -83,9 +83,9 @@ class BoundRelation:
     def size(self) -> str:
         """Its sizes and its number of cells, in words."""
         if not self.cells.filled:
-            return describe_cells(self.n_cells, self.shape)
+            return size_in_words(self.n_cells, self.shape)
         rows, cols = self.cells.members()
-        return describe_cells(self.n_cells, self.shape, zeros=(len(rows), len(cols)))
+        return size_in_words(self.n_cells, self.shape, zeros=(len(rows), len(cols)))
 
     def chunks(self, size: int) -> Iterator[Triplets]:
         """Yield every observed cell in row-major order and in the units that it came in, at most `size` at a time."""
@@ -103,7 +103,7 @@ class BoundRelation:
 def align(relations: Sequence[Relation], declared: Mapping[str, object]) -> dict[str, EntitySet]:
     """Return the entity sets of checked relations: the declared ids, then the others as they first appear."""
     sets: dict[str, EntitySet] = {}
-    for name, sources in axes(relations).items():
+    for name, sources in brought_ids(relations).items():
         head = Vocabulary(declared[name]) if name in declared else None
         whole = sources[0][1] if head is None else head
         for _, ids in sources:
@@ -137,7 +137,8 @@ def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
     without a cell, covers the declared ids too.
     """
     raw, shape = relation.raw, (rows.size, cols.size)
-    row_at, col_at = rows.vocabulary.index(raw.row_ids), cols.vocabulary.index(raw.col_ids)
+    row_at = rows.vocabulary.index(raw.row_ids).astype(np.int32)
+    col_at = cols.vocabulary.index(raw.col_ids).astype(np.int32)
     dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(raw.x)
     if not raw.filled:
         return list_cells(_moved(raw, row_at, col_at), shape, dtype=dtype)
@@ -149,12 +150,12 @@ def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
     return fill_cells(moved, shape, row_members=row_members, col_members=col_members, dtype=dtype)
 
 
-def _moved(raw: RawCells, rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> RawCells:
+def _moved(raw: RawCells, rows: npt.NDArray[np.integer], cols: npt.NDArray[np.integer]) -> RawCells:
     """Return the cells with their row p at rows[p] and their column p at cols[p]."""
     return replace(raw, i=_coded(raw.i, rows), j=_coded(raw.j, cols))
 
 
-def _coded(positions: Positions, places: npt.NDArray[np.int64]) -> Positions:
+def _coded(positions: Positions, places: npt.NDArray[np.integer]) -> Positions:
     if np.array_equal(places, np.arange(len(places))):
         return positions
-    return Coded(positions, places.astype(np.int32))
+    return Coded(positions, places.astype(np.int32, copy=False))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 
-def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown) -> Indices:  # noqa: ANN401 - any ids
+def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown) -> Indices:
     """Return the position of each id, all of them for None; −1 for a strange one, or with "error" a refusal."""
     if ids is None:
         return np.arange(len(vocabulary))
@@ -77,7 +77,7 @@ def is_turned(known: RelationSchema, given: BoundRelation) -> bool:
     return known.rows != given.rows
 
 
-def _listed(ids: Any, entity: str) -> Any:  # noqa: ANN401
+def _listed(ids: Any, entity: str) -> Any:
     """Make a single id a list of one; strings and tuples are ids, not lists of them."""
     if isinstance(ids, Mapping | Set) or getattr(ids, "ndim", 1) > 1 or hasattr(ids, "columns"):
         what = "a list in an order" if isinstance(ids, Mapping | Set) else "one column of ids"
@@ -88,7 +88,7 @@ def _listed(ids: Any, entity: str) -> Any:  # noqa: ANN401
     return ids if getattr(ids, "ndim", 1) else [ids.item()]
 
 
-def _hint(item: Any, vocabulary: Vocabulary) -> str:  # noqa: ANN401 - an id
+def _hint(item: Any, vocabulary: Vocabulary) -> str:
     """Return " Did you mean 1? ..." where the id is known as a number and was asked as text, or the other way round."""
     item = item.item() if isinstance(item, np.generic) else item
     if isinstance(item, bool):

@@ -88,7 +88,7 @@ def give(table: pd.DataFrame, frame: str, *, name: str, ids: Vocabulary | None =
     return made
 
 
-def like(values: NDArray[np.float64], *given: object, name: str) -> Any:  # noqa: ANN401 - what was given
+def like(values: NDArray[np.float64], *given: object, name: str) -> Any:
     """Return predictions of paired ids as a column of the kind that the ids were given in, if they were in one."""
     for ids in given:
         if isinstance(ids, pd.Series) and len(ids) == len(values):
@@ -98,7 +98,7 @@ def like(values: NDArray[np.float64], *given: object, name: str) -> Any:  # noqa
     return values
 
 
-def _polars() -> Any:  # noqa: ANN401 - a module
+def _polars() -> Any:
     try:
         import polars  # noqa: PLC0415 - only who brought a frame of it
     except ImportError:
@@ -106,7 +106,7 @@ def _polars() -> Any:  # noqa: ANN401 - a module
     return polars
 
 
-def _id_columns(polars: Any, name: str, index: pd.Index[Any], ids: Vocabulary | None) -> list[Any]:  # noqa: ANN401
+def _id_columns(polars: Any, name: str, index: pd.Index[Any], ids: Vocabulary | None) -> list[Any]:
     index = index if ids is None else ids.ids
     first = index[0] if len(index) else None
     if isinstance(first, tuple):

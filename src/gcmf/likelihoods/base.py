@@ -1,6 +1,6 @@
 """What a likelihood is: the mathematics of a cell, of a relation's worth of cells, and of a prediction.
 
-To add one, write a subclass of `Likelihood` in a file of its own and import it in `gcmf/likelihoods/__init__.py`;
+To add one, write a subclass of `Likelihood` in a file of its own and name it in `gcmf/likelihoods/__init__.py`;
 CONTRIBUTING.md has an example with a parameter to learn.
 """
 

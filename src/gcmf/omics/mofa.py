@@ -23,8 +23,8 @@ GROUP = "group1"
 
 
 def export_mofa(
-    model: GCMF, path: str | Path, *, data: Any = None, layer: PerView = None, samples: str = OBSERVATIONS  # noqa: ANN401
-) -> None:  # fmt: skip
+    model: GCMF, path: str | Path, *, data: Any = None, layer: PerView = None, samples: str = OBSERVATIONS
+) -> None:
     """Write factors, weights, intercepts and variance explained to an HDF5 file as MOFA2 lays it out.
 
     Every relation of the samples is a view; relations between features (`augment`) have no place in the
@@ -88,7 +88,7 @@ def _views(model: GCMF, samples: str) -> dict[str, str]:
     return {name: cols if rows == samples else rows for name, rows, cols in ends if samples in (rows, cols)}
 
 
-def _write_names(file: Any, text: Any, model: GCMF, views: dict[str, str], samples: str) -> None:  # noqa: ANN401
+def _write_names(file: Any, text: Any, model: GCMF, views: dict[str, str], samples: str) -> None:
     ids = model.fitted_.vocabularies
     file.create_dataset("groups/groups", data=[GROUP], dtype=text)
     file.create_dataset("views/views", data=list(views), dtype=text)
@@ -97,7 +97,7 @@ def _write_names(file: Any, text: Any, model: GCMF, views: dict[str, str], sampl
         file.create_dataset(f"features/{name}", data=list(map(str, ids[features].ids)), dtype=text)
 
 
-def _write_options(file: Any, model: GCMF, views: dict[str, str]) -> None:  # noqa: ANN401
+def _write_options(file: Any, model: GCMF, views: dict[str, str]) -> None:
     kinds = {r.name: r.likelihood for r in model.schema_.relations}
     file.create_dataset("model_options/likelihoods", data=np.array([kinds[name] for name in views], dtype="S"))
     # Relevance is per view and factor; there is no spike and slab on top of it.
@@ -110,8 +110,8 @@ def _write_options(file: Any, model: GCMF, views: dict[str, str]) -> None:  # no
 
 
 def _cells(
-    model: GCMF, data: Any, layer: PerView, parts: dict[str, Loadings], samples: str  # noqa: ANN401
-) -> dict[str, NDArray[np.float64]]:  # fmt: skip
+    model: GCMF, data: Any, layer: PerView, parts: dict[str, Loadings], samples: str
+) -> dict[str, NDArray[np.float64]]:
     """Every view as the model saw it, with all samples of the model; NaN where nothing was observed."""
     ids, kinds = model.fitted_.vocabularies, {r.name: r.likelihood for r in model.schema_.relations}
     features = _views(model, samples)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.colors import to_rgba
@@ -142,8 +142,8 @@ def draw_structure(ax: Axes, model: GCMF) -> None:
     ax.set_xlim(columns[0] - 0.6, columns[-1] + 0.6)
     ax.set_ylim(rows[-1] + 0.6, -1.75)
     for text, at in (("entity sets", -0.6), ("relations", n_sets + _GAP - 0.6)):
-        ax.annotate(text, (0, at), (-4, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
-                    ha="right", va="center", color=MUTED, fontsize=8, style="italic")  # fmt: skip
+        beside: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        ax.annotate(text, (0, at), (-4, 0), **beside, ha="right", va="center", color=MUTED, fontsize=8, style="italic")
     ax.set_aspect("equal")
     bare(ax)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["check", "load", "save", "to_dict"]
 
 
-def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
+def save(model: Any, path: str | Path) -> None:
     """Write a fitted model to one file, whole or not at all; an older file stays until the new one is there.
 
     Raises
@@ -49,7 +49,7 @@ def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
     write(path, document)
 
 
-def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:  # noqa: ANN401 - one of the classes
+def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:
     """Read a model that `save` wrote, as one of these classes: a file never chooses what is imported.
 
     Raises
@@ -66,7 +66,7 @@ def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:  # noqa: AN
         raise StorageError(msg) from error
 
 
-def to_dict(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
+def to_dict(model: Any) -> dict[str, Any]:
     """Return a fitted model as plain numbers, strings, lists and NumPy arrays; ids are lists."""
     return _with_ids(describe(model), lambda ids, _: ids.tolist())
 

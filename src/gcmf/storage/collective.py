@@ -52,7 +52,7 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
     }
 
 
-def _listed(value: Any) -> Any:  # noqa: ANN401 - an array, or several
+def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 

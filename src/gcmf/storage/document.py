@@ -35,7 +35,7 @@ _LARGEST = 1e100
 _VIEW_COUNTS = {"PCA": 1, "CCA": 2}
 
 
-def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
+def describe(model: Any) -> dict[str, Any]:
     """Return everything that makes up a fitted model; only the ids are still pandas indexes.
 
     Raises
@@ -58,7 +58,7 @@ def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
     }
 
 
-def rebuild(document: dict[str, Any], classes: Mapping[str, type[Any]]) -> Any:  # noqa: ANN401 - one of the classes
+def rebuild(document: dict[str, Any], classes: Mapping[str, type[Any]]) -> Any:
     """Return the model that `describe` took, whose ids are encoded, as one of the classes that are known by name.
 
     Raises
@@ -139,7 +139,7 @@ def _from_1(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "frame": extras.get("frame", "pandas")}
 
 
-def _units_1(document: dict[str, Any], cols: str, units: Any) -> dict[str, Any]:  # noqa: ANN401 - from a file
+def _units_1(document: dict[str, Any], cols: str, units: Any) -> dict[str, Any]:
     """Return {id: [center, scale]} as two arrays in the order of the column set."""
     where = "extras/units"
     Matcher().match(units, dict, where)
@@ -156,7 +156,7 @@ def _units_1(document: dict[str, Any], cols: str, units: Any) -> dict[str, Any]:
 # --- parameters ---------------------------------------------------------------------------------------------
 
 
-def _params(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
+def _params(model: Any) -> dict[str, Any]:
     """Parameters, less what is of no use later: callbacks, and a random generator that has moved on."""
     params = model.get_params(deep=False)
     params.pop("callbacks", None)
@@ -185,7 +185,7 @@ def _plain(value: object, name: str) -> object:
     raise StorageError(msg)
 
 
-def _estimator(cls: type[Any], params: dict[str, Any]) -> Any:  # noqa: ANN401 - of that class
+def _estimator(cls: type[Any], params: dict[str, Any]) -> Any:
     """Return an estimator with these parameters, of which some may be missing; `_options` refuses bad values."""
     Matcher().match(params.get("random_state"), int | None, "params/random_state")
     Matcher().match(params.get("checkpoint"), str | None, "params/checkpoint")

@@ -31,8 +31,13 @@ _NUMBERS = ("int64", "uint64", "float64", "float32", "bool")
 _TEXTS = ("object", "str", "string")
 _TIME = re.compile(r"(datetime64|timedelta64)\[(s|ms|us|ns)(?:, (.+))?\]")
 _OFFSET = re.compile(r"UTC(?:[+-]\d\d:\d\d)?")
-_FIELDS = {"range": ("start", "stop", "step"), "time": ("dtype", "values"), "numbers": ("values",),
-           "text": ("dtype", "buffer", "ends"), "mixed": ("buffer", "ends")}  # fmt: skip
+_FIELDS = {
+    "range": ("start", "stop", "step"),
+    "time": ("dtype", "values"),
+    "numbers": ("values",),
+    "text": ("dtype", "buffer", "ends"),
+    "mixed": ("buffer", "ends"),
+}
 _DEEPEST = 16
 """Tuples within tuples that an id may have."""
 
@@ -67,8 +72,8 @@ def refuse(index: pd.Index[Any], *, entity: str) -> None:
 
 
 def _is_time(dtype: str) -> bool:
-    found = _TIME.fullmatch(dtype)
-    return found is not None and (found[3] is None or (found[1] == "datetime64" and _is_zone(found[3])))
+    match = _TIME.fullmatch(dtype)
+    return match is not None and (match[3] is None or (match[1] == "datetime64" and _is_zone(match[3])))
 
 
 def _is_zone(name: str) -> bool:
@@ -193,7 +198,7 @@ def _unpack(encoded: Encoded, where: str) -> list[str]:
     return [content[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
 
 
-def _item(tagged: Any, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - what was tagged
+def _item(tagged: Any, where: str, depth: int = 0) -> Any:
     if tagged is None or isinstance(tagged, bool | int | float | str):
         return tagged
     if not isinstance(tagged, dict) or len(tagged) != 1 or depth > _DEEPEST:

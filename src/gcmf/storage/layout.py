@@ -124,7 +124,7 @@ class Matcher:
     member_of: Callable[[str, int], str] = lambda dim, _: dim
     """The dimension that a name stands for in item n of a list: the members of which set."""
 
-    def match(self, value: object, wanted: Any, where: str, at: int = 0) -> None:  # noqa: ANN401 - a description
+    def match(self, value: object, wanted: Any, where: str, at: int = 0) -> None:
         """Refuse a value that is not as described."""
         if isinstance(wanted, Piece):
             self._array(value, wanted, where, at)
@@ -210,7 +210,7 @@ def refuse_faults(faults: dict[str, bool]) -> None:
             raise MalformedError(fault)
 
 
-def _is_text(value: Any) -> bool:  # noqa: ANN401 - a string
+def _is_text(value: Any) -> bool:
     """Whether a string is whole characters: half of one cannot be shown, or be the name of a column of polars."""
     try:
         value.encode()

@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
-from gcmf.data.schema import SUPPORTS
 from gcmf.errors import did_you_mean
 from gcmf.io.sources.specs import EntitySpec, FeatureSpec, RelationSpec
+from gcmf.likelihoods import known
 from gcmf.options import FitOptions, Priors
 
 _WORDS = {
@@ -150,8 +150,8 @@ def _contradictions(spec: ProjectSpec, file: str) -> Iterator[str]:
             yield f"{file}, [features.{feature.name}]: name columns in numeric, categories or booleans."
     for relation in spec.relations:
         where = f"{file}, [relations.{relation.name}]"
-        if relation.likelihood not in SUPPORTS:
-            yield _no_choice(where, "likelihood", relation.likelihood, SUPPORTS)
+        if relation.likelihood not in known():
+            yield _no_choice(where, "likelihood", relation.likelihood, known())
         matrix = relation.format == "mtx" or relation.source.endswith((".mtx", ".mtx.gz"))
         if relation.layout == "long" and not matrix:
             for key, entity in (("row", relation.rows), ("col", relation.cols)):
