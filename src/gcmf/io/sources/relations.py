@@ -18,6 +18,7 @@ from gcmf.io.sources.columns import IdColumn, id_sql, null_id_fault, number_sql,
 from gcmf.io.sources.duck import INTEGERS, NUMBERS, as_number, quote
 from gcmf.io.sources.files import find_file, guess_format
 from gcmf.io.sources.tables import open_table
+from gcmf.likelihoods.support import SUPPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,17 +29,12 @@ if TYPE_CHECKING:
     from gcmf.io.sources.specs import RelationSpec
     from gcmf.io.sources.tables import Table
 
-    Floats = npt.NDArray[np.floating]
+    Floats = npt.NDArray[Any]
 
 _MOST_FAULTS = 10
 """Of a wide table, so many are said."""
-_RULES = {
-    "binary": ("{x} NOT IN (0, 1)", "bernoulli cells must be 0 or 1; correct or drop it, or use another likelihood."),
-    "counts": (
-        "{x} < 0 OR {x} <> floor({x})",
-        "poisson cells must be integers >= 0; correct or drop it, or use another likelihood.",
-    ),
-}
+_OUTSIDE = {"binary": "{x} NOT IN (0, 1)", "counts": "{x} < 0 OR {x} <> floor({x})"}
+"""Which values are not allowed, in SQL, by the support of the likelihood."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +110,7 @@ def _long_faults(table: Table, spec: RelationSpec, x: Floats) -> Iterator[str]:
         yield f"relation {spec.name!r}: {table.label} has no rows" + (" that meet where." if spec.where else ".")
     if spec.value is None or not len(x):
         return
-    yield from _value_faults(table, spec.value, x, likelihood_support(spec.likelihood))
+    yield from _value_faults(table, spec.value, x, spec.likelihood)
     missing = np.isnan(x)
     if missing.all():
         yield f"relation {spec.name!r}: every value in column {spec.value!r} of {table.label} is missing."
@@ -123,15 +119,17 @@ def _long_faults(table: Table, spec: RelationSpec, x: Floats) -> Iterator[str]:
                                'with blanks = "zero" every line needs a value; drop those without.')  # fmt: skip
 
 
-def _value_faults(table: Table, column: str, x: Floats, support: str) -> Iterator[str]:
+def _value_faults(table: Table, column: str, x: Floats, likelihood: str) -> Iterator[str]:
     """Yield what is wrong with the values of a column; only where something is, the source is asked where."""
     if np.isnan(x).any():
         yield from text_fault(table, column)
     if np.isinf(x).any():
         yield from _bad_values(table, column, "isinf({x})", "an observed cell must be a finite number; correct it, or"
                                " leave it empty if it is missing.")  # fmt: skip
-    if _outside(x, support).any():
-        yield from _bad_values(table, column, *_RULES[support])
+    if _outside(x, likelihood).any():
+        support = likelihood_support(likelihood)
+        rule = f"{likelihood} cells must be {SUPPORTS[support].rule}; correct or drop it, or use another likelihood."
+        yield from _bad_values(table, column, _OUTSIDE[support], rule)
 
 
 def _bad_values(table: Table, column: str, condition: str, rule: str) -> Iterator[str]:
@@ -143,13 +141,10 @@ def _bad_values(table: Table, column: str, condition: str, rule: str) -> Iterato
         yield f"{table.label}, column {column!r}, row {bad[0]}: the value is {value}{more}, but {rule}"
 
 
-def _outside(x: Floats, support: str) -> npt.NDArray[np.bool_]:
+def _outside(x: Floats, likelihood: str) -> npt.NDArray[np.bool_]:
     """Return which finite values a likelihood cannot have."""
-    if support not in _RULES:
-        return np.zeros(x.shape, bool)
-    outside: npt.NDArray[np.bool_] = (x != 0) & (x != 1) if support == "binary" else (x < 0) | (x != np.floor(x))
-    outside &= np.isfinite(x)
-    return outside
+    outside = SUPPORTS[likelihood_support(likelihood)].outside
+    return np.zeros(x.shape, bool) if outside is None else outside(x) & np.isfinite(x)
 
 
 def _read_wide(table: Table, spec: RelationSpec) -> RawCells:
@@ -168,7 +163,7 @@ def _read_wide(table: Table, spec: RelationSpec) -> RawCells:
     i, row_ids = ids.finish()
     x = np.concatenate(values)
     faults = [*null_id_fault(table, row, i), *(repeated_id_fault(table, row) if len(row_ids) < len(i) else ())]
-    faults += _wide_faults(table, names, x, likelihood_support(spec.likelihood))
+    faults += _wide_faults(table, names, x, spec.likelihood)
     if not faults and np.isnan(x).all():
         faults = [f"{where}: {table.label} has {'only empty cells' if len(x) else 'no rows'}."]
     if faults:
@@ -193,11 +188,11 @@ def _wide_batches(table: Table, row: str, names: list[str], *, where: str) -> It
     return table.batches(id_sql(table, row), *casts)
 
 
-def _wide_faults(table: Table, names: list[str], x: Floats, support: str) -> list[str]:
-    suspects = np.flatnonzero((~np.isfinite(x) | _outside(x, support)).any(axis=0))
+def _wide_faults(table: Table, names: list[str], x: Floats, likelihood: str) -> list[str]:
+    suspects = np.flatnonzero((~np.isfinite(x) | _outside(x, likelihood)).any(axis=0))
     faults: list[str] = []
     for number, at in enumerate(suspects, start=1):
-        faults += _value_faults(table, names[at], x[:, at], support)
+        faults += _value_faults(table, names[at], x[:, at], likelihood)
         if len(faults) >= _MOST_FAULTS:
             more = len(suspects) - number
             return [*faults, f"{table.label}: up to {more:,} more columns have such faults."] if more else faults

@@ -14,6 +14,7 @@ class Source:
     """Where a table comes from."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+    """For who reads one from a project file: keys that are not named below are refused."""
 
     source: str
     """A file, relative to the project file."""
