@@ -11,7 +11,7 @@ from rich import box, progress
 from rich.table import Table
 from rich.text import Text
 
-from gcmf.cli.screen import bar_text, console, show_error, show_stop, stopping
+from gcmf.cli.terminal import bar_text, console, show_error, show_stop, stopping
 from gcmf.errors import DataError, GcmfError
 from gcmf.io.outputs import make_folder
 from reproduction import faces, figure2, genes, likelihood, recommenders, vb_vs_map

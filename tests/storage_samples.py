@@ -30,7 +30,7 @@ def many_relations():
     numbers = Relation(
         "numbers", "user", "number", pd.DataFrame(rng.normal(size=(9, 2)), index=users, columns=["a", "b"])
     )
-    object.__setattr__(numbers.block, "units", Units(np.array([40.0, 170.0]), np.array([10.0, 8.0])))
+    object.__setattr__(numbers.raw, "units", Units(np.array([40.0, 170.0]), np.array([10.0, 8.0])))
     return gcmf.GCMF(2, bias={"tagged": "cols"}, priors=gcmf.Priors(tau_shape=1e-3), **OPTIONS).fit(
         gcmf.Collection(
             [

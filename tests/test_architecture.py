@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
+import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,15 @@ BESIDE = ("reproduction", "benchmarks", "fuzz")
 WITH_REPRODUCTION = [*FILES, *sorted((Path(__file__).parents[1] / BESIDE[0]).glob("*.py"))]
 #: Each layer may import its own and those below; `fit` is a layer of its own.
 LAYERS = (
-    {"options", "errors", "interrupts"},
+    {"options", "errors", "interrupts", "gamma"},
+    {"likelihoods"},
     {"data"},
     {"engines"},
-    {"model", "likelihoods"},
+    {"model"},
+    {"methods"},
     {"fit"},
-    {"estimators", "storage", "datasets", "io", "omics"},
+    {"storage"},
+    {"estimators", "datasets", "io", "omics"},
     {"cli", "plot", "demo", "demo_figure"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
@@ -42,8 +47,12 @@ def is_type_checking(node):
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
+#: A string that is nothing but the name of a part of the library: whoever holds it can import by it.
+DOTTED = re.compile(r"gcmf(\.\w+)+\.?")
+
+
 def imports(tree):
-    """(module, line) of every import that runs; what stands under TYPE_CHECKING does not."""
+    """(module, line) of every import that runs, also by a string; what stands under TYPE_CHECKING does not."""
     waiting = list(tree.body)
     while waiting:
         node = waiting.pop()
@@ -56,6 +65,8 @@ def imports(tree):
             assert node.level == 0, "imports are absolute"
             yield node.module, node.lineno
             yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and DOTTED.fullmatch(node.value):
+            yield node.value.rstrip("."), node.lineno
         else:
             waiting += list(ast.iter_child_nodes(node))
 
@@ -75,6 +86,50 @@ def test_imports_point_down(path):
         assert names[0] not in BESIDE, f"{name_of(path)}:{line} imports {module}, which is no part of the library"
         if names[0] == "gcmf" and len(names) > 1 and names[1] in LEVEL:
             assert LEVEL[names[1]] <= LEVEL[part], f"{name_of(path)}:{line} imports {module}, which lies above it"
+
+
+def module_of(path):
+    names = ["gcmf", *Path(name_of(path)).with_suffix("").parts]
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
+
+
+def import_graph():
+    """Module: the modules that it imports, at once, later or by string; the face of the library apart."""
+    modules = {module_of(path): path for path in FILES if module_of(path) not in {"gcmf", "gcmf.__main__"}}
+    graph = {}
+    for name, path in modules.items():
+        named = {module for module, _ in imports(parse(path))}
+        # `from gcmf.data import cells` names gcmf.data too, and means gcmf.data.cells.
+        submodules = {module for module in named if module in modules}
+        packages = {module.rpartition(".")[0] for module in submodules}
+        graph[name] = {module for module in submodules - {name} if module not in packages or module in _asked(path)}
+    return graph
+
+
+def _asked(path):
+    """Packages of which a file takes a name that is no module."""
+    known = {module_of(file) for file in FILES}
+    statements = [node for node in ast.walk(parse(path)) if isinstance(node, ast.ImportFrom)]
+    return {node.module for node in statements for alias in node.names if f"{node.module}.{alias.name}" not in known}
+
+
+def test_no_imports_in_circles():
+    try:
+        TopologicalSorter(import_graph()).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_imports_by_string_are_seen():
+    """What the two tests above rest on."""
+    text = 'CLASSES = {n: f"gcmf.estimators.{n}" for n in "ab"}\nHOME = "gcmf.fit"\n'
+    assert {"gcmf.estimators", "gcmf.fit"} <= {module for module, _ in imports(ast.parse(text))}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_only_the_face_imports_by_string(path):
+    if module_of(path) != "gcmf":
+        assert "importlib.import_module" not in {module for module, _ in imports(parse(path))}
 
 
 def test_every_layer_is_looked_at():

@@ -178,18 +178,6 @@ def test_a_falling_bound_is_noticed(monkeypatch):
     assert np.all(np.diff(found.trace) >= 0)
 
 
-def test_an_undamped_newton_step_diverges_and_says_so():
-    found = run(solver="newton", damping=1.9, n_factors=12)
-    assert found.status in (Status.ELBO_DECREASED, Status.NONFINITE)
-    assert_usable(found)
-
-
-def test_a_damped_newton_step_gets_there_too():
-    exact, newton = run(tol=1e-9, max_iter=500), run(tol=1e-9, max_iter=500, solver="newton", damping=0.2)
-    assert newton.status in (Status.CONVERGED, Status.MAX_ITER)
-    assert newton.trace[-1] == pytest.approx(exact.trace[-1], rel=1e-3)
-
-
 @pytest.mark.parametrize("status", Status)
 def test_every_status_speaks(status):
     assert str(status) == status.value

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from gcmf.estimators.cca import CCA
     from gcmf.estimators.gcmf import GCMF
     from gcmf.estimators.gfa import GFA
+    from gcmf.estimators.load import load
     from gcmf.estimators.pca import PCA
     from gcmf.fit import Status
     from gcmf.io.project import read_project
     from gcmf.options import Priors
-    from gcmf.storage import load
 
 __version__ = "0.1.0"
 
@@ -31,7 +31,7 @@ _HOMES = {
     "Priors": "gcmf.options",
     "Relation": "gcmf.data.relation",
     "Status": "gcmf.fit",
-    "load": "gcmf.storage",
+    "load": "gcmf.estimators.load",
     "read_project": "gcmf.io.project",
 }
 _MODULES = ("datasets", "errors", "likelihoods", "omics", "plot")

@@ -51,12 +51,12 @@ def films(tmp_path_factory):
 @pytest.mark.parametrize(
     ("place", "name", "arguments"),
     [
-        ("gcmf.cli.fit_screen", "read_project", ["fit", "{films}"]),
+        ("gcmf.io.project", "read_project", ["fit", "{films}"]),
         ("gcmf.io.sources", "id_sql", ["fit", "{films}"]),
-        ("gcmf.cli.fit_screen:GCMF", "fit", ["fit", "{films}"]),
-        ("gcmf.cli.fit_screen:GCMF", "save", ["fit", "{films}", "--max-iter", "1"]),
-        ("gcmf.cli.fit_screen:GCMF", "fit", ["fit", "{films}", "--holdout", "0.2"]),
-        ("gcmf.cli.predict_screen", "load", ["predict", "{films}/model.gcmf", "--all"]),
+        ("gcmf.estimators.gcmf:GCMF", "fit", ["fit", "{films}"]),
+        ("gcmf.estimators.gcmf:GCMF", "save", ["fit", "{films}", "--max-iter", "1"]),
+        ("gcmf.estimators.gcmf:GCMF", "fit", ["fit", "{films}", "--holdout", "0.2"]),
+        ("gcmf.estimators.load", "load", ["predict", "{films}/model.gcmf", "--all"]),
         ("gcmf.estimators.gcmf:GCMF", "predict",
          ["predict", "{films}/model.gcmf", "--relation", "ratings", "--all", "-o", "{out}/p.csv"]),
         ("gcmf.io.results", "bias_table", ["export", "{films}/model.gcmf", "{out}"]),
@@ -82,7 +82,7 @@ def test_duckdb_interrupted_is_ctrl_c(said, kind):
         raise RuntimeError(said)
 
 
-def fit_and_press(films, target, *, at, place="gcmf.cli.fit_screen:Live", name="__call__", more=()):
+def fit_and_press(films, target, *, at, place="gcmf.cli.fit:Live", name="__call__", more=()):
     done = press(place, name, "fit", films, "-o", target, "--max-iter", 100_000, "--json", *more, at=at)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -101,7 +101,7 @@ def test_a_fit_that_is_judged_is_not_fitted_again(films, tmp_path):
 
 def test_a_fit_that_was_judged_is_kept(films, tmp_path):
     """Ctrl-C at the start of the second fit leaves the first."""
-    report = fit_and_press(films, tmp_path / "kept.gcmf", at=2, place="gcmf.cli.fit_screen:GCMF", name="fit",
+    report = fit_and_press(films, tmp_path / "kept.gcmf", at=2, place="gcmf.estimators.gcmf:GCMF", name="fit",
                            more=("--holdout", 0.2, "--n-factors", 2))  # fmt: skip
     assert report["status"] != "interrupted"
     assert report["refitted"] is False

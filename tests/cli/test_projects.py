@@ -14,7 +14,10 @@ from typer.testing import CliRunner
 
 import gcmf
 from gcmf.cli import main
-from gcmf.datasets.folder import find_data_folder
+from gcmf.cli.demo import FitBars
+from gcmf.cli.evaluate import _show
+from gcmf.cli.fit import Live
+from gcmf.datasets import find_data_folder
 from gcmf.options import FitOptions
 from io_samples import film_database, lastfm, movielens, write_csv
 
@@ -331,8 +334,6 @@ def test_evaluate(fitted):
 
 
 def test_numbers_of_a_column_have_as_many_decimals(capsys):
-    from gcmf.cli.evaluate_screen import _show  # noqa: PLC0415 - imports what fits need
-
     table = pd.DataFrame({
         "relation": "ratings", "method": ["gCMF", "CMF", "alone"], "measure": "rmse", "error": [0.51, 1.0, 0.5123456],
         "difference": [0, 0.49, 0.0023456], "difference_se": [0, 0.1, 0.000012], "auc": np.nan,
@@ -429,7 +430,7 @@ def test_features_are_predicted_in_their_own_units(tmp_path):
 @pytest.mark.parametrize("width", [50, 80])
 def test_a_narrow_terminal_loses_nothing(fitted, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    monkeypatch.setattr("gcmf.cli.screen._WIDTH", width)
+    monkeypatch.setattr("gcmf.cli.terminal._WIDTH", width)
     shown = run("describe", fitted / "model.gcmf").stdout
     assert max(len(line) for line in shown.splitlines()) <= width
     assert "…" not in shown
@@ -454,14 +455,12 @@ class Info:
 
 def live_line(width, monkeypatch, *, errors=Errors, info=Info, max_iter=1000):
     """Return what is shown of a sweep when two sweeps have taken four seconds."""
-    from gcmf.cli.fit_screen import Live  # noqa: PLC0415 - imports what fits need
-
     monkeypatch.setenv("COLUMNS", str(width))
     live = Live(max_iter, errors())
     live(info())
     live._first -= 4
     live(info())
-    [task] = live._bars.tasks
+    [task] = live.tasks
     return task.description
 
 
@@ -508,9 +507,7 @@ def test_one_is_not_many(tmp_path):
 
 
 def test_the_first_bar_of_the_demonstration_claims_nothing_of_the_cache():
-    from gcmf.cli.demo_screen import Progress  # noqa: PLC0415 - imports what fits need
-
-    bars = Progress()
+    bars = FitBars(300)
     for name in ("gCMF", "CMF"):
         bars.report(name, None)
-    assert [task.fields["state"] for task in bars._bars.tasks] == ["starting (may have to compile)", "starting"]
+    assert [task.fields["state"] for task in bars.tasks] == ["starting (may have to compile)", "starting"]

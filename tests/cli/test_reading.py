@@ -8,7 +8,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import gcmf
-from gcmf.cli import main, reading
+from gcmf.cli import main, terminal
 from gcmf.io.discover import discover
 from gcmf.io.write import write_project
 from io_samples import lastfm
@@ -18,14 +18,14 @@ from io_samples import lastfm
 def screen(monkeypatch):
     """A terminal whose text can be read."""
     shown = io.StringIO()
-    terminal = Console(file=shown, force_terminal=True, width=100)
-    monkeypatch.setattr(reading, "console", lambda **_: terminal)
+    wide = Console(file=shown, force_terminal=True, width=100)
+    monkeypatch.setattr(terminal, "console", lambda **_: wide)
     return shown
 
 
 def test_a_long_wait_has_a_bar(screen, monkeypatch):
-    monkeypatch.setattr(reading, "_SECONDS", 0.01)
-    with reading.waiting("Reading") as report:
+    monkeypatch.setattr(terminal, "_SECONDS", 0.01)
+    with terminal.waiting("Reading") as report:
         report("a[red].csv\x1b[31m", 1, 3)
         while "Reading" not in screen.getvalue():  # the bar draws itself
             time.sleep(0.01)
@@ -34,22 +34,22 @@ def test_a_long_wait_has_a_bar(screen, monkeypatch):
 
 
 def test_a_short_wait_has_none(screen):
-    with reading.waiting("Reading") as report:
+    with terminal.waiting("Reading") as report:
         report("a.csv", 0, 1)
     assert screen.getvalue() == ""
 
 
 def test_no_terminal_no_bar(capfd, monkeypatch):
-    monkeypatch.setattr(reading, "_SECONDS", 0.0)
-    with reading.waiting("Reading") as report:
+    monkeypatch.setattr(terminal, "_SECONDS", 0.0)
+    with terminal.waiting("Reading") as report:
         report("a.csv", 0, 1)
         time.sleep(0.05)
     assert capfd.readouterr() == ("", "")
 
 
 def test_errors_pass(screen, monkeypatch):
-    monkeypatch.setattr(reading, "_SECONDS", 0.0)
-    with pytest.raises(KeyError), reading.waiting("Reading"):
+    monkeypatch.setattr(terminal, "_SECONDS", 0.0)
+    with pytest.raises(KeyError), terminal.waiting("Reading"):
         raise KeyError
 
 

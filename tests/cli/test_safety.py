@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import gcmf
 from gcmf.cli import main
-from gcmf.cli.screen import bar_text, console, show_json, visible
+from gcmf.cli.terminal import bar_text, console, show_json, visible
 from gcmf.io.outputs import check_model
 
 HOSTILE = "\x1b]0;pwned\x07\x9b2J\u202e"

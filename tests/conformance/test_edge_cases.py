@@ -109,7 +109,6 @@ def test_every_answer_of_other_models_is_finite(case):
     assert_sound(fitted(data, sharing="common", n_factors=50), data)
     assert_sound(fitted(data, bias=False), data)
     assert_sound(fitted(data, inference="map", priors=PROPER, max_iter=40), data)
-    assert_sound(fitted(data, solver="newton", max_iter=40), data)
 
 
 def test_constants_are_predicted():

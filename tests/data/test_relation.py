@@ -153,7 +153,7 @@ def test_sparse_pandas_frame_is_not_densified():
     column = pd.arrays.SparseArray([1.0], sparse_index=indices, fill_value=0.0)
     frame = pd.DataFrame({f"p{k}": column for k in range(2000)})
     relation = Relation("r", "user", "page", frame, blanks="zero")
-    assert (relation.shape, len(relation.block.x)) == ((200_000, 2000), 2000)
+    assert (relation.shape, len(relation.raw.x)) == ((200_000, 2000), 2000)
 
 
 def test_sparse_pandas_frames_must_say_what_their_blanks_are():
@@ -196,7 +196,7 @@ def test_implicit_feedback_in_all_its_forms():
     ]  # fmt: skip
     for relation in forms:
         assert listed(relation) == {("ann", "p"): 1, ("ann", "q"): 0, ("bob", "p"): 0, ("bob", "q"): 1}
-        assert len(relation.block.x) == 2
+        assert len(relation.raw.x) == 2
 
 
 def test_without_a_value_column_every_line_is_a_one():
@@ -208,7 +208,7 @@ def test_without_a_value_column_every_line_is_a_one():
 def test_listed_zeros_are_not_listed_where_blanks_are_zeros():
     triplets = (["ann", "bob", "bob"], ["p", "q", "p"], [0.0, 2.0, 0.0])
     relation = Relation("r", "user", "page", triplets, "poisson", blanks="zero")
-    assert len(relation.block.x) == 1
+    assert len(relation.raw.x) == 1
     assert listed(relation) == {("ann", "p"): 0, ("ann", "q"): 0, ("bob", "p"): 0, ("bob", "q"): 2}
 
 

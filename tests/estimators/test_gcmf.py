@@ -167,13 +167,6 @@ def test_map_with_proper_priors_is_a_point(parts):
     assert model.score(parts[1]).loc["ratings", "rmse"] < 1.0
 
 
-def test_newton_ends_where_the_exact_solver_does(parts, model):
-    newton = gcmf.GCMF(n_factors=6, solver="newton", damping=0.3, random_state=0, max_iter=3000).fit(parts[0])
-    ours, theirs = (m.score(parts[1]).loc["ratings", "rmse"] for m in (newton, model))
-    assert newton.n_iter_ > model.n_iter_ / 2
-    assert ours == pytest.approx(theirs, rel=0.05)
-
-
 def test_max_iter_warns_and_leaves_a_usable_model(parts):
     with pytest.warns(ConvergenceWarning, match=r"GCMF: stopped at max_iter before converging: raise max_iter"):
         model = gcmf.GCMF(n_factors=4, max_iter=3, random_state=0).fit(parts[0])

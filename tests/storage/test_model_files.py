@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gcmf
+import storage_samples as samples
 from gcmf.errors import StorageError
 from gcmf.storage import container, files
 
@@ -165,3 +166,12 @@ def write_format_1(path, document):
     model = container._detach(document, "", tensors)
     head = {"format_version": 1, "sha256": container._checksum(model, tensors), "model": model}
     path.write_bytes(container.save(tensors, {"gcmf": json.dumps(head)}))
+
+
+def test_parameters_that_gcmf_no_longer_has_are_ignored(model, tmp_path):
+    path = tmp_path / "m.gcmf"
+    model.save(path)
+    document, tensors = samples.unpack(path)
+    document["params"] |= {"solver": "newton", "damping": 0.3}
+    samples.pack(path, document, tensors)
+    assert gcmf.load(path).get_params() == model.get_params()

@@ -2,24 +2,67 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
+from rich.text import Text
+
+import gcmf
+from gcmf.cli.terminal import AsJson, ModelFile, console, plain_table, show_json
+from gcmf.errors import counted
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_MARK = "*"
+"""Beside a noise that is not in the units of the table."""
 
 
-def describe(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002 - as Typer wants it
-) -> None:
+def describe(model: ModelFile, as_json: AsJson = False) -> None:
     """Show schema, structure, variance explained, noise and convergence of a model."""
-    from gcmf.cli.describe_screen import show_model  # noqa: PLC0415 - help must not wait for them
-    from gcmf.cli.screen import show_json  # noqa: PLC0415
-    from gcmf.io.results import describe as say  # noqa: PLC0415
-    from gcmf.storage import load  # noqa: PLC0415
+    from gcmf.io import results
 
-    found = say(load(model))
+    report = results.describe(gcmf.load(model))
     if as_json:
-        show_json(found)
+        show_json(report)
     else:
-        show_model(found)
+        _show(report)
+
+
+def _show(report: dict[str, Any]) -> None:
+    screen = console(wide=True)
+    screen.print(Text("Entity sets", "bold"))
+    screen.print(", ".join(f"{name} ({size:,})" for name, size in report["entities"].items()))
+    screen.print(Text("\nRelations, and the shares explained", "bold"))
+    screen.print(_relations(report))
+    if any(relation["standardized"] for relation in report["relations"]):
+        screen.print(f"{_MARK} in standard deviations of each column, as the biases that `export` writes")
+    screen.print(Text("\nFactors", "bold"))
+    screen.print(_factors(report))
+    fit = report["fit"]
+    screen.print(f"\n{counted(fit['iterations'], 'sweep')}, ELBO {fit['elbo']:,.1f}, {fit['says']}")
+
+
+def _relations(report: dict[str, Any]) -> Table:
+    table = plain_table("relation", "joins", "kind", "noise", "biases", "all", left=3)
+    table.columns[2].no_wrap = True
+    for relation in report["relations"]:
+        mark = _MARK if relation["standardized"] else ""
+        noise = "" if relation["noise_std"] is None else f"{relation['noise_std']:.3g}{mark}"
+        shares = (f"{relation['explained'][name]:.1%}" for name in ("bias", "total"))
+        joins = f"{relation['rows']} × {relation['cols']}"
+        table.add_row(relation["name"], joins, relation["likelihood"], noise, *shares)
+    return table
+
+
+def _factors(report: dict[str, Any]) -> Table:
+    """A line per factor: where it lives, with its activity there, and what it adds to each relation it reaches."""
+    table = plain_table("factor", "role", "lives in (activity)", "adds to what is explained", left=4)
+    for factor in report["factors"]:
+        lives = ", ".join(f"{name} {value:.2f}" for name, value in factor["activity"].items() if value)
+        adds = ", ".join(
+            f"{relation['name']} {relation['explained'][factor['name']]:.1%}"
+            for relation in report["relations"]
+            if relation["name"] in factor["relations"]
+        )
+        table.add_row(factor["name"], factor["role"], lives, adds)
+    return table

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+import math
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+
+import gcmf
+from gcmf.cli.terminal import AsJson, Progress, ProjectFile, console, plain_table, show_json, show_note, waiting
+from gcmf.errors import UnknownIdError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def evaluate(
-    project: Annotated[Path, typer.Argument(help="A project file, or a folder with a gcmf.toml.")],
+    project: ProjectFile,
     relation: Annotated[
         list[str] | None, typer.Option(metavar="<str>", help="Only the errors of this relation; may be repeated.")
     ] = None,
@@ -18,7 +26,7 @@ def evaluate(
         int | None, typer.Option(help="Sweeps of each fit, at most; else as the project file says, or 1000.", min=1)
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides what is hidden.", min=0)] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002 - as Typer wants it
+    as_json: AsJson = False,
 ) -> None:
     """Compare cross-validated errors of gCMF, CMF, gCMF without each other relation, one matrix, and biases only.
 
@@ -26,7 +34,56 @@ def evaluate(
     by the negative log-likelihood per cell (counts, and the numbers of a
     features section, whose columns have units of their own).
     """
-    from gcmf.cli.evaluate_screen import evaluate_and_show  # noqa: PLC0415 - help must not wait for it
+    from gcmf.io import evaluate as comparison
 
-    chosen = {} if max_iter is None else {"max_iter": max_iter}
-    evaluate_and_show(project, relation, n_folds=folds, chosen=chosen, seed=seed, as_json=as_json)
+    with waiting("Reading") as report:
+        found = gcmf.read_project(project, report=report)
+    data, options = found.collection, dict(found.options)
+    if max_iter is not None:
+        options["max_iter"] = max_iter
+    for name in relation or ():
+        if name not in data.relations:
+            known = ", ".join(data.relations)
+            msg = f"There is no relation {name!r}; the project has {known}.{did_you_mean(name, data.relations)}"
+            raise UnknownIdError(msg)
+    targets = relation or list(data.relations)
+    columns = ("{task.description}", BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, transient=True) as bars:
+        task = bars.add_task("fitting", total=folds * sum(len(comparison.methods(data, name)) for name in targets))
+        table = comparison.evaluate(
+            data, options, relations=targets, n_folds=folds, random_state=seed,
+            report=lambda said: bars.update(task, advance=1, description=said),
+        )  # fmt: skip
+    if as_json:
+        show_json(table.to_dict(orient="records"))
+    else:
+        _show(table)
+    stopped, fits = table["unconverged"].sum(), table["folds"].sum()
+    if stopped:
+        show_note(f"{stopped} of {fits} fits stopped at max_iter before converging: raise --max-iter.")
+
+
+def _show(table: pd.DataFrame) -> None:
+    from gcmf.io.evaluate import GROUP
+    from gcmf.io.holdout import MEASURES
+
+    screen = console()
+    for relation, lines in table.groupby("relation", sort=False):
+        measure, folds, hidden = lines[["measure", "folds", "hidden"]].iloc[0]
+        more = [name for name in ("auc", "average_precision") if lines[name].notna().any()]
+        screen.print(f"{relation}: hidden cells, means of {folds} folds of {hidden:,} cells", style="bold")
+        shown = plain_table(
+            "method", MEASURES[measure], "minus gCMF's", "± std. error", *(MEASURES[name] for name in more)
+        )
+        digits = _decimals(lines["error"].abs().max())
+        for row in lines.to_dict(orient="records"):
+            gap = [f"{row['difference']:+.{digits + 1}f}", f"{row['difference_se']:.{digits + 1}f}"]
+            gap = ["", ""] if row["method"] == GROUP else gap
+            shown.add_row(row["method"], f"{row['error']:.{digits}f}", *gap, *(f"{row[name]:.4f}" for name in more))
+        screen.print(shown)
+        screen.print()
+
+
+def _decimals(largest: float) -> int:
+    """Return how many decimals show four digits of the largest number in a column."""
+    return max(0, 3 - math.floor(math.log10(largest))) if 0 < largest < math.inf else 4

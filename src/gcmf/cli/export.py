@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+import gcmf
+from gcmf.cli.terminal import AsJson, ModelFile, console, show_json
+
 
 class Kind(StrEnum):
     """What the files are."""
@@ -17,18 +20,16 @@ class Kind(StrEnum):
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelFile,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the tables go.")],
     kind: Annotated[Kind, typer.Option("--format", help="What the files are.")] = Kind.parquet,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,  # noqa: FBT002 - as Typer wants it
-    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write factors per entity set, structure, variance explained and biases as tables."""
-    from gcmf.cli.screen import console, show_json  # noqa: PLC0415 - help must not wait for them
-    from gcmf.io.results import export as write  # noqa: PLC0415
-    from gcmf.storage import load  # noqa: PLC0415
+    from gcmf.io import results
 
-    files = write(load(model), folder, kind=kind.value, force=force)
+    files = results.export(gcmf.load(model), folder, kind=kind.value, force=force)
     if as_json:
         show_json({"files": [str(file) for file in files]})
     else:

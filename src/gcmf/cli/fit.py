@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import time
+import warnings
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Column
+
+import gcmf
+from gcmf.cli.terminal import AsJson, Progress, ProjectFile, bar_text, console, show_json, show_written, waiting
+from gcmf.errors import ConvergenceWarning, OptionError, counted
+
+if TYPE_CHECKING:
+    from gcmf import GCMF, Collection
+    from gcmf.fit import StepInfo
+    from gcmf.io.holdout import HeldOut, Scores
 
 
 def fit(
-    project: Annotated[Path, typer.Argument(help="A project file, or a folder with a gcmf.toml.")],
+    project: ProjectFile,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The model file; else as the project file says.")
     ] = None,
@@ -17,7 +31,7 @@ def fit(
         float | None,
         typer.Option(help="Hide this share of the cells, report the error on them, then fit all.", min=0, max=0.9),
     ] = None,
-    refit: Annotated[  # noqa: FBT002 - as Typer wants it
+    refit: Annotated[
         bool,
         typer.Option("--refit/--no-refit", help="After --holdout, fit all cells, or keep the model judged."),
     ] = True,
@@ -33,8 +47,8 @@ def fit(
             help="Decides where the fit starts and what is hidden; else random_state of the project file, or 0.", min=0
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is no model.")] = False,  # noqa: FBT002
-    as_json: Annotated[bool, typer.Option("--json", help="Report as JSON.")] = False,  # noqa: FBT002
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is no model.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fit the collection that a project file describes. Ctrl-C once stops the fit and keeps the model.
 
@@ -42,8 +56,156 @@ def fit(
     by the negative log-likelihood per cell (counts, and the numbers of a
     features section, whose columns have units of their own).
     """
-    from gcmf.cli.fit_screen import fit_and_show  # noqa: PLC0415 - help must not wait for it
+    from gcmf import storage
+    from gcmf.io.outputs import check_model
+    from gcmf.io.project import find_project, read_spec
 
+    screen = console(stderr=True, wide=True)
+    started = time.monotonic()
+    path = find_project(project)
+    target = out if out is not None else path.parent / read_spec(path).output.model
+    check_model(target, force=force)
+    screen.print(f"Reading {path}")
+    with waiting("Reading") as report:
+        found = gcmf.read_project(path, report=report)
+    data = found.collection
+    storage.check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
+    screen.print(repr(data))
     given = {"max_iter": max_iter, "n_factors": n_factors, "random_state": seed}
     chosen = {name: value for name, value in given.items() if value is not None}
-    fit_and_show(project, out, holdout=holdout or 0.0, refit=refit, chosen=chosen, force=force, as_json=as_json)
+    options = {"random_state": 0, **found.options, **chosen, "progress": False}
+    judged = _judge(data, options, share=holdout, refit=refit) if holdout else Judged(_fit(options, data)[0])
+    judged.model.save(target)
+    seconds = round(time.monotonic() - started, 3)
+    if as_json:
+        _show_json(judged, data, target, seconds)
+    else:
+        _show(judged, target, seconds)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A model, and what hidden cells say of it or, if it has seen them since, of one that had not."""
+
+    model: GCMF
+    scores: Scores | None = None
+    n_hidden: int = 0
+    refitted: bool | None = None
+
+
+def _judge(data: Collection, options: dict[str, Any], *, share: float, refit: bool) -> Judged:
+    """Fit without some cells and score those; then fit all cells, unless that is not wanted or Ctrl-C was pressed."""
+    from gcmf.io.holdout import hide
+
+    train, test = hide(data, share, seed=options["random_state"])
+    if not test.relations:
+        msg = f"--holdout {share:g} hides no cell: no relation has enough of them. Raise it, or leave it out."
+        raise OptionError(msg)
+    model, scores = _fit(options, train, test)
+    if refit and model.status_ is not gcmf.Status.INTERRUPTED:
+        console(stderr=True).print("Fitting again, with the hidden cells")
+        try:
+            return Judged(_fit(options, data)[0], scores, test.n_cells, refitted=True)
+        except KeyboardInterrupt:
+            pass  # before the first sweep: the model that was judged is all there is, and the report says so
+    return Judged(model, scores, test.n_cells, refitted=False)
+
+
+def _fit(options: dict[str, Any], train: Collection, test: Collection | None = None) -> tuple[GCMF, Scores]:
+    from gcmf.io.holdout import HeldOut, score
+
+    model = gcmf.GCMF(**options)
+    held_out = HeldOut(model, train, test) if test is not None else None
+    with Live(model.max_iter, held_out) as live, warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
+        model.set_params(callbacks=[live] if held_out is None else [held_out, live]).fit(train)
+        scores = score(model, test) if test is not None else {}
+        live.finish(model, scores)
+    return model.set_params(callbacks=()), scores
+
+
+# --- what is shown ------------------------------------------------------------------------------------------
+
+
+class Live(Progress):
+    """Sweep, time left at most, held-out error, factors alive, bound and its change, as far as the line is long."""
+
+    def __init__(self, max_iter: int, held_out: HeldOut | None) -> None:
+        super().__init__(bar_text("{task.description}", column=Column(no_wrap=True, overflow="ellipsis")))
+        self._held_out, self._max_iter = held_out, max_iter
+        self._line = self.add_task("starting (may have to compile)", total=max_iter)
+        self._first: float | None = None
+
+    def __call__(self, info: StepInfo) -> None:
+        """Show a sweep."""
+        self._first = self._first or time.monotonic()  # the first sweep may compile, and says nothing of the others
+        change = f" ({info.change:+.2g})" if info.iteration > 1 else ""
+        scores, at = (self._held_out.scores, self._held_out.sweep) if self._held_out is not None else ({}, 0)
+        when = f" @{at}" if at != info.iteration else ""  # a look costs a sweep, so not every sweep has one
+        self._show(info.iteration, scores, n_factors=info.n_factors, elbo=f"{info.elbo:,.0f}", when=when, change=change,
+                   left=self._left(info.iteration))  # fmt: skip
+
+    def finish(self, model: GCMF, scores: Scores) -> None:
+        """Leave a line that is true of the model that came out."""
+        self._show(model.n_iter_, scores, n_factors=model.n_factors_active_, elbo=f"{model.elbo_:,.0f}")
+
+    def _show(
+        self, sweep: int, scores: Scores, *, n_factors: int, elbo: str, when: str = "", change: str = "", left: str = ""
+    ) -> None:
+        """Show what the terminal is wide enough for: the change goes first, then the relation's name, then the time."""
+        line = ""
+        for time_left, named, rise in (
+            (left, True, change), (left, True, ""), (left, False, ""), ("", True, ""), ("", False, "")
+        ):  # fmt: skip
+            error = _first_error(scores, named=named)
+            parts = (f"sweep {sweep}/{self._max_iter}", time_left, error and f"held-out {error}{when}",
+                     counted(n_factors, "factor"), f"ELBO {elbo}{rise}")  # fmt: skip
+            line = ", ".join(part for part in parts if part)
+            if len(line) < self.console.width:
+                break
+        self.update(self._line, completed=sweep, description=line)
+
+    def _left(self, done: int) -> str:
+        if self._first is None or done < 2:
+            return ""
+        seconds = (time.monotonic() - self._first) / (done - 1) * (self._max_iter - done)
+        return f"≤ {timedelta(seconds=round(seconds))} left"
+
+
+def _first_error(scores: Scores, *, named: bool) -> str:
+    """Return the first measure of the first relation that has hidden cells, in short."""
+    from gcmf.io.holdout import MEASURES
+
+    for relation, measures in scores.items():
+        measure, value = next(iter(measures.items()))
+        name = {"negative_log_likelihood": "−log-lik."}.get(measure, MEASURES[measure])
+        return f"{relation} {name} {value:.4g}" if named else f"{name} {value:.4g}"
+    return ""
+
+
+def _show_json(judged: Judged, data: Collection, target: Path, seconds: float) -> None:
+    model = judged.model
+    n_unseen = judged.n_hidden if judged.refitted is False else 0
+    show_json({
+        "model": str(target), "status": model.status_.name.lower(), "says": str(model.status_),
+        "iterations": model.n_iter_, "elbo": model.elbo_, "factors": model.n_factors_active_,
+        "cells": data.n_cells - n_unseen, "held_out": judged.scores, "refitted": judged.refitted, "seconds": seconds,
+    })  # fmt: skip
+
+
+def _show(judged: Judged, target: Path, seconds: float) -> None:
+    from gcmf.estimators.tables import structure_table
+    from gcmf.io.holdout import MEASURES
+
+    screen, model = console(wide=True), judged.model
+    for name, measures in (judged.scores or {}).items():
+        said = ", ".join(f"{MEASURES[measure]} {value:.4g}" for measure, value in measures.items())
+        screen.print(f"held-out {name}: {said}")
+    if judged.scores is not None:
+        seen = "has seen them too: it was fitted again" if judged.refitted else "has not seen them"
+        screen.print(f"Judged by {counted(judged.n_hidden, 'cell')} held out. The model that is written {seen}.")
+    roles = structure_table(model.fitted_)["role"].value_counts()
+    kinds = ", ".join(f"{count} {role}" for role, count in roles.items()) or "none"
+    screen.print(f"{counted(model.n_iter_, 'sweep')}, {model.status_}")
+    screen.print(f"{counted(model.n_factors_active_, 'active factor')}: {kinds}")
+    show_written(target, more=f"({seconds:.1f} s in all)")

@@ -17,7 +17,7 @@ from gcmf.cli.export import export
 from gcmf.cli.fit import fit
 from gcmf.cli.init import init
 from gcmf.cli.predict import predict
-from gcmf.cli.screen import show_error, show_note, show_stop
+from gcmf.cli.terminal import show_error, show_note, show_stop
 from gcmf.errors import GcmfError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it
+def _show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"gcmf {__version__}")
         raise typer.Exit
@@ -100,11 +100,11 @@ def _show_version(wanted: bool) -> None:  # noqa: FBT001 - as Typer calls it
 @app.callback(invoke_without_command=True)
 def main(
     ctx: typer.Context,
-    version: Annotated[  # noqa: FBT002 - as Typer wants it
+    version: Annotated[
         bool,
         typer.Option("--version", help="Show the version and stop.", callback=_show_version, is_eager=True),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,  # noqa: FBT002
+    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
 ) -> None:
     """Learn one low-rank representation of any collection of matrices that share entities.
 

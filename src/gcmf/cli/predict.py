@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+import gcmf
+from gcmf.cli.terminal import ModelFile, console, show_json, show_note, stopping, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
 
 
 class Unknown(StrEnum):
@@ -17,7 +25,7 @@ class Unknown(StrEnum):
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelFile,
     cells: Annotated[
         Path | None, typer.Argument(help="A table with the ids of a cell per line: CSV, Parquet, Arrow, JSON lines.")
     ] = None,
@@ -25,16 +33,18 @@ def predict(
         Path | None, typer.Option("--out", "-o", help="A .parquet, .csv, .tsv or .jsonl file; else CSV on the screen.")
     ] = None,
     relation: Annotated[str | None, typer.Option(help="Which relation, where there are several.")] = None,
-    every: Annotated[bool, typer.Option("--all", help="Predict every cell of the relation.")] = False,  # noqa: FBT002 - as Typer wants it
+    every: Annotated[bool, typer.Option("--all", help="Predict every cell of the relation.")] = False,
     row: Annotated[str | None, typer.Option(help="The column of row ids.")] = None,
     col: Annotated[str | None, typer.Option(help="The column of column ids.")] = None,
     unknown: Annotated[Unknown, typer.Option(help="Refuse ids never seen, or use the prior.")] = Unknown.error,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,  # noqa: FBT002
-    as_json: Annotated[bool, typer.Option("--json", help="JSON lines; with --out, a report.")] = False,  # noqa: FBT002
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines; with --out, a report.")] = False,
 ) -> None:
     """Predict cells by id: mean and standard deviation of what would be observed."""
-    from gcmf.cli.predict_screen import predict_and_show  # noqa: PLC0415 - help must not wait for them
-    from gcmf.io.outputs import check_new, table_kind  # noqa: PLC0415
+    from gcmf.io.outputs import check_new, table_kind, write_table
+    from gcmf.io.predictions import find_relation, predict_all, predict_table
+    from gcmf.io.schema import Source
+    from gcmf.io.tables import open_table
 
     if (cells is None) != every:
         msg = "Give a table of CELLS, or --all for every cell of a relation."
@@ -42,4 +52,37 @@ def predict(
     if out is not None:
         check_new(out, force=force)
         table_kind(out)
-    predict_and_show(model, cells, out, relation=relation, columns=(row, col), unknown=unknown.value, as_json=as_json)
+    fitted = gcmf.load(model)
+    parts: Iterable[pd.DataFrame]
+    if cells is None:
+        parts = predict_all(fitted, find_relation(fitted, relation))
+    else:
+        table = open_table(Source(source=cells.name), cells.absolute().parent)
+        chosen = find_relation(fitted, relation, table.columns)
+        parts = predict_table(fitted, chosen, table, columns=(row, col), unknown=unknown.value)
+    if out is None:
+        with stopping("the list above is not complete."):
+            _print(parts, as_json=as_json)
+        return
+    n_predictions = write_table(parts, out)
+    if as_json:
+        show_json({"predictions": n_predictions, "file": str(out)})
+    else:
+        console(stderr=True).print(f"{n_predictions:,} predictions written: {out}", soft_wrap=True)
+
+
+def _print(parts: Iterable[pd.DataFrame], *, as_json: bool) -> None:
+    """Print part by part; what a terminal would obey is shown as its escape, in files as well as on the screen."""
+    from gcmf.io.outputs import as_json_lines, without_formulas
+
+    changed = False
+    for number, part in enumerate(parts):
+        if as_json:
+            print(as_json_lines(part), end="")
+            continue
+        text = without_formulas(part).to_csv(index=False, header=number == 0, lineterminator="\n")
+        shown = visible(text, kept="\n\t")
+        changed |= shown != text
+        print(shown, end="")
+    if changed:
+        show_note("Characters that do not print are shown as their escapes, such as \\x1b; -o writes them as they are.")

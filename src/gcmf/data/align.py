@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.data.block import value_type
-from gcmf.data.cells import Cells, Listing, fill_cells, list_cells
+from gcmf.data.cells import Cells, fill_cells, list_cells
 from gcmf.data.positions import Coded
+from gcmf.data.raw import value_type
 from gcmf.data.schema import likelihood_support
 from gcmf.data.vocabulary import Vocabulary
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gcmf.data.positions import Positions
+    from gcmf.data.raw import RawCells
     from gcmf.data.relation import Relation
-    from gcmf.data.units import Units
 
 
 def align(
@@ -28,12 +29,10 @@ def align(
     """Return the ids of each entity set: the declared ones, then the others as they first appear."""
     aligned: dict[str, Vocabulary] = {}
     for name, sources in axes.items():
-        parts = [ids for _, ids in sources]
-        if name in declared:
-            parts.insert(0, Vocabulary(declared[name]))
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole.union(part)
+        brought = [ids for _, ids in sources]
+        whole = Vocabulary(declared[name]) if name in declared else brought[0]
+        for ids in brought:
+            whole = whole.union(ids)
         aligned[name] = whole
     return aligned
 
@@ -42,46 +41,29 @@ def bind(relation: Relation, rows: Vocabulary, cols: Vocabulary, *, declared: tu
     """Return the cells of a checked relation, indexed by the entity sets.
 
     Where blanks are zeros, they are so between all ids that the relation brings. A listing, which cannot mention an id
-    without a cell, covers the `declared` ids too, of which there are so many at the head of either set.
-
-    Raises
-    ------
-    DuplicateCellsError
-        When a cell is listed more than once.
+    without a cell, covers the `declared` ids too, of which there are so many at the head of either set. A cell that is
+    listed more than once raises DuplicateCellsError.
     """
-    block = relation.block
-    row_at, col_at = _places(block.row_ids, rows), _places(block.col_ids, cols)
-    dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(block.x)
-    shape = len(rows), len(cols)
-    if not block.filled:
-        return list_cells(Listing(_move(block.i, row_at), _move(block.j, col_at), block.x, dtype), shape)
-    heads = (0, 0) if block.bounded else declared
-    row_members, col_members = _members(row_at, heads[0]), _members(col_at, heads[1])
-    i = _move(block.i, np.searchsorted(row_members, row_at).astype(np.int32))
-    j = _move(block.j, np.searchsorted(col_members, col_at).astype(np.int32))
-    return fill_cells(Listing(i, j, block.x, dtype), shape, row_members=row_members, col_members=col_members)
+    raw, shape = relation.raw, (len(rows), len(cols))
+    row_at, col_at = rows.index(raw.row_ids), cols.index(raw.col_ids)
+    dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(raw.x)
+    if not raw.filled:
+        return list_cells(_moved(raw, row_at, col_at), shape, dtype=dtype)
+    heads = (0, 0) if raw.bounded else declared
+    row_members, col_members = (
+        np.union1d(np.arange(head), brought).astype(np.int32)
+        for head, brought in zip(heads, (row_at, col_at), strict=True)
+    )
+    moved = _moved(raw, np.searchsorted(row_members, row_at), np.searchsorted(col_members, col_at))
+    return fill_cells(moved, shape, row_members=row_members, col_members=col_members, dtype=dtype)
 
 
-def _members(brought: npt.NDArray[np.int32], declared: int) -> npt.NDArray[np.int32]:
-    """Return the indices of what a relation brings and of what is declared, sorted."""
-    return np.union1d(np.arange(declared, dtype=np.int32), brought)
+def _moved(raw: RawCells, rows: npt.NDArray[np.int64], cols: npt.NDArray[np.int64]) -> RawCells:
+    """Return the cells with their row p at rows[p] and their column p at cols[p]."""
+    return replace(raw, i=_coded(raw.i, rows), j=_coded(raw.j, cols))
 
 
-def bind_units(relation: Relation, cols: Vocabulary) -> Units | None:
-    """Return the units of a relation's columns, indexed by the entity set."""
-    units = relation.block.units
-    return None if units is None else units.placed(_places(relation.block.col_ids, cols), len(cols))
-
-
-def _places(own: Vocabulary, whole: Vocabulary) -> npt.NDArray[np.int32]:
-    """Return the index in the entity set of each of a relation's ids."""
-    if own is whole:
-        return np.arange(len(own), dtype=np.int32)
-    return whole.index(own).astype(np.int32)
-
-
-def _move(positions: Positions, places: npt.NDArray[np.int32]) -> Positions:
-    """Return where positions go; the very same ones when nothing moves."""
+def _coded(positions: Positions, places: npt.NDArray[np.int64]) -> Positions:
     if np.array_equal(places, np.arange(len(places))):
         return positions
-    return Coded(positions, places)
+    return Coded(positions, places.astype(np.int32))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.block import narrow
 from gcmf.data.positions import parts
+from gcmf.data.raw import narrow
 from gcmf.data.schema import likelihood_name, likelihood_support, show_shape
 from gcmf.data.vocabulary import and_more, as_index, id_faults, id_kinds, is_id_list, show_id
 from gcmf.errors import did_you_mean
@@ -18,49 +18,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
-    import pandas as pd
 
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
-
 
 LARGEST = {
     "real": (1e140, "whose square overflows when it is summed"),
     "counts": (2.0**53, "more than float64 can count"),
 }
 """The largest numbers of each kind, and what is wrong with larger ones."""
-
-
-#: What the columns of `structure()` are called beside those of the entity sets.
 RESERVED = {"role", "relations"}
+"""What the columns of `structure()` are called beside those of the entity sets."""
 
 
-def relation_faults(relation: Relation) -> Iterator[str]:
-    """Yield what is wrong with one relation alone, duplicate cells apart."""
-    block = relation.block
-    yield from block.faults
-    if block.n_cells == 0 and not block.faults:
-        yield (
-            f"relation {relation.name!r} has no observed cell ({show_shape(block.shape)}, all missing); leave"
-            " it out, and declare its ids with entities= if they are needed."
-        )
-    yield from _null_id_faults(relation)
-    yield from _value_faults(relation)
+def collection_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> list[str]:
+    """Return all that is wrong with relations, alone and together, and with the ids that are declared.
+
+    Cells that are listed more than once are looked for only if there is something else to say.
+    """
+    faults = [*schema_faults(relations), *_entity_faults(relations, entities), *_alignment_faults(relations, entities)]
+    faults += [fault for relation in relations for fault in _relation_faults(relation)]
+    if faults:
+        faults += [fault for relation in relations for fault in duplicate_faults(relation)]
+    return faults
 
 
 def duplicate_faults(relation: Relation) -> Iterator[str]:
     """Yield the fault of a relation that lists some cell more than once."""
-    block = relation.block
-    i, j = block.i[:], block.j[:]
+    raw = relation.raw
+    if raw.faults:
+        return
+    i, j = raw.i[:], raw.j[:]
     known = (i >= 0) & (j >= 0)
-    number = i[known].astype(np.int64) * max(block.shape[1], 1) + j[known]
+    number = i[known].astype(np.int64) * max(raw.shape[1], 1) + j[known]
     _, first, times = np.unique(number, return_index=True, return_counts=True)
     repeated = np.flatnonzero(times > 1)
     if len(repeated):
         where = repeated[np.argmin(first[repeated])]
         at = int(np.flatnonzero(known)[first[where]])
         yield (
-            f"relation {relation.name!r}: {_cell(relation, at)} is given {times[where]} times"
+            f"{_cell(relation, at)} is given {times[where]} times"
             f"{and_more(len(repeated) - 1)}; keep one value per cell, for example their mean or the last one."
         )
 
@@ -80,16 +77,42 @@ def schema_faults(relations: Sequence[Relation]) -> Iterator[str]:
                 " model does not cover yet and would fit wrongly. If its rows and columns play different"
                 f" roles, give one side a name of its own, such as cols={relation.cols + '_other'!r}."
             )
-    for one, other in combinations(relations, 2):
-        if {one.rows, one.cols} == {other.rows, other.cols} and one.rows != one.cols:
+    for first, second in combinations(relations, 2):
+        if {first.rows, first.cols} == {second.rows, second.cols} and first.rows != first.cols:
             yield (
-                f"relations {one.name!r} and {other.name!r} both join {one.rows!r} and {one.cols!r}, which"
+                f"relations {first.name!r} and {second.name!r} both join {first.rows!r} and {first.cols!r}, which"
                 " the model does not cover yet and would fit wrongly. Merge them into one relation, or give"
-                f" one side of one of them an entity set of its own, such as {other.cols + '_other'!r}."
+                f" one side of one of them an entity set of its own, such as {second.cols + '_other'!r}."
             )
 
 
-def alignment_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
+def axes(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]]]:
+    """Return, per entity set in order of first appearance, the ids that each relation brings."""
+    brought: dict[str, list[tuple[str, Vocabulary]]] = {}
+    for relation in relations:
+        brought.setdefault(relation.rows, []).append((relation.name, relation.row_ids))
+        brought.setdefault(relation.cols, []).append((relation.name, relation.col_ids))
+    return brought
+
+
+def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
+    """Yield what is wrong with the ids declared by `entities=`."""
+    known = axes(relations)
+    for name, ids in entities.items():
+        if name not in known:
+            yield (
+                f"entities={{{name!r}: ...}}: no relation uses the entity set {name!r}, so nothing observes"
+                f" it; there are {', '.join(map(repr, known))}.{did_you_mean(name, known)}"
+            )
+        if is_id_list(ids):
+            yield from id_faults(as_index(ids), f"entities={{{name!r}: ...}}")
+        elif hasattr(ids, "columns") or hasattr(ids, "ndim"):
+            yield f"entities={{{name!r}: ...}} must be one column of ids; tables are not supported yet."
+        else:
+            yield f"entities={{{name!r}: {ids!r}}} must be a list of ids."
+
+
+def _alignment_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
     """Yield what keeps the ids of one entity set, from several sources, from being matched."""
     entities = {name: ids for name, ids in entities.items() if is_id_list(ids)}
     with_itself = {relation.name for relation in relations if relation.rows == relation.cols}
@@ -108,42 +131,18 @@ def alignment_faults(relations: Sequence[Relation], entities: Mapping[str, objec
                 )
         for relation, others in sources:
             if not others.positional:
-                yield from _unplaceable(name, first, others, f"relation {relation!r}", limit=len(ids))
+                yield from _name_faults(name, first, others, f"relation {relation!r}", limit=len(ids))
         if name in entities:
             declared = f"entities={{{name!r}: ...}}"
-            yield from _unplaceable(name, first, as_index(entities[name]), declared, limit=None)
+            yield from _name_faults(name, first, as_index(entities[name]), declared, limit=None)
 
 
-def entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
-    """Yield what is wrong with the ids declared by `entities=`."""
-    known = axes(relations)
-    for name, ids in entities.items():
-        if name not in known:
-            yield (
-                f"entities={{{name!r}: ...}}: no relation uses the entity set {name!r}, so nothing observes"
-                f" it; there are {', '.join(map(repr, known))}.{did_you_mean(name, known)}"
-            )
-        if is_id_list(ids):
-            yield from id_faults(as_index(ids), f"entities={{{name!r}: ...}}")
-        elif hasattr(ids, "columns") or hasattr(ids, "ndim"):
-            yield f"entities={{{name!r}: ...}} must be one column of ids; tables are not supported yet."
-        else:
-            yield f"entities={{{name!r}: {ids!r}}} must be a list of ids."
-
-
-def axes(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]]]:
-    """Return, per entity set in order of first appearance, the ids that each relation brings."""
-    found: dict[str, list[tuple[str, Vocabulary]]] = {}
-    for relation in relations:
-        found.setdefault(relation.rows, []).append((relation.name, relation.row_ids))
-        found.setdefault(relation.cols, []).append((relation.name, relation.col_ids))
-    return found
-
-
-def _unplaceable(name: str, first: str, ids: object, source: str, *, limit: int | None) -> Iterator[str]:
+def _name_faults(name: str, first: str, ids: object, source: str, *, limit: int | None) -> Iterator[str]:
     """Yield the fault of named ids that meet positions, unless they are positions themselves."""
     index = as_index(ids)
-    if not len(index) or (index.dtype.kind in "iu" and _inside(index, limit)):
+    if not len(index):
+        return
+    if index.dtype.kind in "iu" and index.min() >= 0 and (limit is None or index.max() < limit):
         return
     yield (
         f"entity set {name!r}: relation {first!r} is a bare array, whose ids are positions, and {source}"
@@ -168,12 +167,18 @@ def _kind_faults(name: str, sources: Sequence[tuple[str, Vocabulary]], entities:
         )
 
 
-def _inside(index: pd.Index[Any], limit: int | None) -> bool:
-    return bool(index.min() >= 0 and (limit is None or index.max() < limit))
-
-
-def _null_id_faults(relation: Relation) -> Iterator[str]:
-    for positions, side in ((relation.block.i, "row"), (relation.block.j, "column")):
+def _relation_faults(relation: Relation) -> Iterator[str]:
+    """Yield what is wrong with one relation alone, duplicate cells apart."""
+    raw = relation.raw
+    if raw.faults:
+        yield from raw.faults
+        return
+    if raw.n_cells == 0:
+        yield (
+            f"relation {relation.name!r} has no observed cell ({show_shape(raw.shape)}, all missing); leave"
+            " it out, and declare its ids with entities= if they are needed."
+        )
+    for positions, side in ((raw.i, "row"), (raw.j, "column")):
         if not len(positions) or positions.min() >= 0:
             continue
         null = np.flatnonzero(positions[:] < 0)
@@ -182,18 +187,16 @@ def _null_id_faults(relation: Relation) -> Iterator[str]:
                 f"relation {relation.name!r}: the cell at position {null[0]} has a null {side} id"
                 f"{and_more(len(null) - 1)}; drop such cells or give them an id."
             )
+    yield from _value_faults(relation)
 
 
 def _value_faults(relation: Relation) -> Iterator[str]:
-    x = relation.block.x
+    x = relation.raw.x
     first, times = _find(x, lambda part: ~np.isfinite(part))
     if times:
-        way_out = "give it a value: where blanks are zeros, no cell can be missing" if relation.block.filled else (
-            "drop it if it is missing")  # fmt: skip
-        yield (
-            f"relation {relation.name!r}: {_cell(relation, first)} is {_number(x, first)}"
-            f"{and_more(times - 1)}, but an observed cell must be a finite number; {way_out}."
-        )
+        zeros = "give it a value: where blanks are zeros, no cell can be missing"
+        way_out = zeros if relation.raw.filled else "drop it if it is missing"
+        yield f"{_value(relation, first, times)}, but an observed cell must be a finite number; {way_out}."
     else:
         yield from _size_faults(relation)
     support = likelihood_support(relation.likelihood)
@@ -203,27 +206,25 @@ def _value_faults(relation: Relation) -> Iterator[str]:
     first, times = _find(x, lambda part: outside(part) & np.isfinite(part))
     if times:
         yield (
-            f"relation {relation.name!r}: {_cell(relation, first)} is {_number(x, first)}"
-            f"{and_more(times - 1)}, but {likelihood_name(relation.likelihood)} cells must be {rule}; recode them,"
-            " or use another likelihood."
+            f"{_value(relation, first, times)}, but {likelihood_name(relation.likelihood)} cells must be {rule};"
+            " recode them, or use another likelihood."
         )
 
 
 def _size_faults(relation: Relation) -> Iterator[str]:
     """Yield the fault of numbers that float64 cannot hold: squares that overflow or vanish, counts past 2^53."""
-    x, support = relation.block.x, likelihood_support(relation.likelihood)
+    x, support = relation.raw.x, likelihood_support(relation.likelihood)
     if support not in LARGEST or not len(x) or (support == "real" and x.dtype != np.float64):
         return  # the square of a narrower number is not too large
     largest, why = LARGEST[support]
     first, times = _find(x, lambda part: np.abs(part) > largest)
     if times:
         yield (
-            f"relation {relation.name!r}: {_cell(relation, first)} is {_number(x, first)}{and_more(times - 1)}, {why};"
-            f" values may reach {largest:g}. Divide them all by a power of ten."
+            f"{_value(relation, first, times)}, {why}; values may reach {largest:g}. Divide them all by a power of ten."
         )
         return
     low, high = float(x.min()), float(x.max())
-    low, high = (min(low, 0.0), max(high, 0.0)) if relation.block.filled else (low, high)
+    low, high = (min(low, 0.0), max(high, 0.0)) if relation.raw.filled else (low, high)
     if 0 < high - low < 1 / largest and support == "real":
         yield (
             f"relation {relation.name!r}: its values lie between {low:g} and {high:g}, so close that the square of"
@@ -241,23 +242,24 @@ def _find(x: npt.NDArray[Any], test: Callable[[npt.NDArray[Any]], npt.NDArray[np
     """Return where a test first holds, and how often it does."""
     first = times = 0
     for part in parts(len(x)):
-        found = np.flatnonzero(test(x[part]))
-        if len(found) and not times:
-            first = part.start + int(found[0])
-        times += len(found)
+        hits = np.flatnonzero(test(x[part]))
+        if len(hits) and not times:
+            first = part.start + int(hits[0])
+        times += len(hits)
     return first, times
 
 
 def _cell(relation: Relation, at: int) -> str:
-    """Return "row 'ann', column 'heat'" for the cell listed at a position."""
-    row = _id(relation.row_ids, relation.block.i[at])
-    return f"row {row}, column {_id(relation.col_ids, relation.block.j[at])}"
+    """Return "relation 'fever': row 'ann', column 'heat'" for the cell listed at a position."""
+    raw = relation.raw
+    row, col = (
+        show_id(ids.ids[position]) if position >= 0 else "null"
+        for ids, position in ((raw.row_ids, raw.i[at]), (raw.col_ids, raw.j[at]))
+    )
+    return f"relation {relation.name!r}: row {row}, column {col}"
 
 
-def _number(x: npt.NDArray[Any], at: int) -> str:
-    """Return a value as it was given, 0.1 for a float32 and 3 for 3.0."""
-    return str(narrow(x)[at]).removesuffix(".0")
-
-
-def _id(vocabulary: Vocabulary, position: int) -> str:
-    return show_id(vocabulary.ids[position]) if position >= 0 else "null"
+def _value(relation: Relation, at: int, times: int) -> str:
+    """Return the same with " is 0.1 (and 2 more)": the value as it was given, 0.1 for a float32 and 3 for 3.0."""
+    value = str(narrow(relation.raw.x)[at]).removesuffix(".0")
+    return f"{_cell(relation, at)} is {value}{and_more(times - 1)}"

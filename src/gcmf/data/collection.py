@@ -9,17 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.align import align, bind, bind_units
+from gcmf.data.align import align, bind
 from gcmf.data.cells import Cells, DuplicateCellsError, Triplets
-from gcmf.data.checks import (
-    alignment_faults,
-    axes,
-    duplicate_faults,
-    entity_faults,
-    relation_faults,
-    schema_faults,
-)
-from gcmf.data.given import check_entities, check_relations, read_mapping, wanted
+from gcmf.data.checks import axes, collection_faults, duplicate_faults
+from gcmf.data.given import check_entities, check_relations, read_mapping, refuse_data
 from gcmf.data.relation import Relation, describe_cells
 from gcmf.data.schema import RelationSchema, Schema, likelihood_name
 from gcmf.data.split import folds, split
@@ -153,14 +146,13 @@ class Collection:
     def __init__(self, relations: Iterable[Relation], entities: Mapping[str, object] | None = None) -> None:
         given = check_relations(relations)
         declared = check_entities(entities)
-        faults = list(_all_faults(given, declared))
+        faults = collection_faults(given, declared)
         if faults:
-            faults += [fault for relation in given for fault in duplicate_faults(relation)]
             raise DataError(faults)
         sets = {name: EntitySet(name, ids) for name, ids in align(axes(given), declared).items()}
-        self._assign(sets, _bind_all(given, sets, {name: len(as_index(ids)) for name, ids in declared.items()}))
-        brought = {relation.block.frame for relation in given} - {None}
-        self.frame = "polars" if brought == {"polars"} else "pandas"
+        bound = _bind_all(given, sets, {name: len(as_index(ids)) for name, ids in declared.items()})
+        brought = {relation.raw.frame for relation in given} - {None}
+        self._assign(sets, bound, "polars" if brought == {"polars"} else "pandas")
 
     @classmethod
     def from_mapping(cls, matrices: Mapping[Any, object]) -> Collection:
@@ -175,10 +167,7 @@ class Collection:
     def of(cls, data: object, *, caller: str) -> Collection:
         """Return data as a collection: one already, a relation, a list of relations, or a mapping of matrices.
 
-        Raises
-        ------
-        DataError
-            When it is none of these; `caller` says what for it was given.
+        Anything else is refused in the name of the `caller` that was given it.
         """
         if isinstance(data, Collection):
             return data
@@ -188,7 +177,7 @@ class Collection:
             return cls([data])
         if isinstance(data, list | tuple) and data:
             return cls(data)
-        raise DataError(wanted(data, caller))
+        refuse_data(data, caller)
 
     @property
     def n_cells(self) -> int:
@@ -245,41 +234,32 @@ class Collection:
 
     def with_cells(self, cells: Mapping[str, Cells]) -> Collection:
         """Return a collection with the same entities, holding these cells of the relations named."""
-        part = object.__new__(Collection)
-        kept = [replace(own, cells=cells[own.name]) for own in self.relations.values() if own.name in cells]
-        part._assign(dict(self.entities), kept)
-        part.frame = self.frame
-        return part
+        kept = [replace(bound, cells=cells[name]) for name, bound in self.relations.items() if name in cells]
+        return self._with(dict(self.entities), kept)
 
     def select(self, relations: Iterable[str]) -> Collection:
         """Return the collection of these relations alone, over all ids of the entity sets that they join."""
         kept = [self.relations[name] for name in relations]
-        part = object.__new__(Collection)
-        joined = {entity for own in kept for entity in (own.rows, own.cols)}
-        part._assign({name: own for name, own in self.entities.items() if name in joined}, kept)
-        part.frame = self.frame
-        return part
+        joined = {entity for bound in kept for entity in (bound.rows, bound.cols)}
+        return self._with({name: entities for name, entities in self.entities.items() if name in joined}, kept)
 
     def __repr__(self) -> str:
         sizes = {"relation": len(self.relations), "entity set": len(self.entities), "cell": self.n_cells}
         lines = [f"<Collection: {', '.join(counted(size, noun) for noun, size in sizes.items())}>"]
-        for own in self.relations.values():
-            lines.append(f"  {own.schema}, {own.size}")
-        lines.append("  entities: " + ", ".join(f"{name} {len(one):,}" for name, one in self.entities.items()))
+        lines += [f"  {bound.schema}, {bound.size}" for bound in self.relations.values()]
+        lines.append("  entities: " + ", ".join(f"{name} {len(ids):,}" for name, ids in self.entities.items()))
         return "\n".join(lines)
 
-    def _assign(self, entities: dict[str, EntitySet], relations: list[BoundRelation]) -> None:
+    def _assign(self, entities: dict[str, EntitySet], relations: list[BoundRelation], frame: str) -> None:
         self.schema = Schema(tuple(entities), tuple(relation.schema for relation in relations))
         self.entities = MappingProxyType(entities)
         self.relations = MappingProxyType({relation.name: relation for relation in relations})
+        self.frame = frame
 
-
-def _all_faults(relations: list[Relation], entities: dict[str, object]) -> Iterator[str]:
-    yield from schema_faults(relations)
-    yield from entity_faults(relations, entities)
-    yield from alignment_faults(relations, entities)
-    for relation in relations:
-        yield from relation_faults(relation)
+    def _with(self, entities: dict[str, EntitySet], relations: list[BoundRelation]) -> Collection:
+        part = object.__new__(Collection)  # what is within a collection was checked when that was made
+        part._assign(entities, relations, self.frame)
+        return part
 
 
 def _bind_all(
@@ -287,15 +267,17 @@ def _bind_all(
 ) -> list[BoundRelation]:
     bound: list[BoundRelation] = []
     faults: list[str] = []
-    for one in relations:
+    for relation in relations:
+        name, rows, cols = relation.name, relation.rows, relation.cols
+        row_ids, col_ids = sets[rows].vocabulary, sets[cols].vocabulary
         try:
-            heads = declared.get(one.rows, 0), declared.get(one.cols, 0)
-            cells = bind(one, sets[one.rows].vocabulary, sets[one.cols].vocabulary, declared=heads)
+            cells = bind(relation, row_ids, col_ids, declared=(declared.get(rows, 0), declared.get(cols, 0)))
         except DuplicateCellsError:
-            faults += duplicate_faults(one)
-        else:
-            units = bind_units(one, sets[one.cols].vocabulary)
-            bound.append(BoundRelation(one.name, one.rows, one.cols, one.likelihood, cells, units))
+            faults += duplicate_faults(relation)
+            continue
+        units = relation.raw.units
+        units = None if units is None else units.placed(col_ids.index(relation.col_ids), len(col_ids))
+        bound.append(BoundRelation(name, rows, cols, relation.likelihood, cells, units))
     if faults:
         raise DataError(faults)
     return bound

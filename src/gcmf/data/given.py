@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -43,14 +43,15 @@ def check_entities(entities: object) -> dict[str, Any]:
     return {name: list(ids) if isinstance(ids, Iterator) else ids for name, ids in entities.items()}
 
 
-def wanted(data: object, caller: str) -> str:
+def refuse_data(data: object, caller: str) -> NoReturn:
     """Say what a caller takes in place of what it was given."""
     shape = f" of shape {tuple(data.shape)}" if hasattr(data, "shape") else ""
-    return (
+    msg = (
         f"{caller} takes a Collection, a Relation, a list of relations, or a mapping such as"
         f' {{("user", "movie"): X}}. Got {type(data).__name__}{shape} instead. Name what its rows and columns are:'
         ' Relation("name", rows="...", cols="...", data=...).'
     )
+    raise DataError(msg)
 
 
 def read_mapping(matrices: Mapping[Any, object]) -> list[Relation]:

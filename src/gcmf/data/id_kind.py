@@ -32,28 +32,28 @@ class IdKind:
 def kind_of(ids: Ids) -> IdKind | None:
     """Return what ids were brought as; None where their values say it all."""
     if isinstance(ids, pd.MultiIndex):
-        plain = tuple(one if one is None or isinstance(one, str | int) else str(one) for one in ids.names)
+        plain = tuple(name if name is None or isinstance(name, str | int) else str(name) for name in ids.names)
         return IdKind("levels", levels=plain)
-    dtype = getattr(ids, "dtype", None)
+    dtype: Any = getattr(ids, "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype):
         if isinstance(dtype.categories, pd.MultiIndex | pd.IntervalIndex):
             return None
         return IdKind("category", categories=tuple(dtype.categories.tolist()), ordered=bool(dtype.ordered))
     if not known.is_polars_series(ids):
         return None
-    polars = type(dtype).__name__ if not isinstance(dtype, type) else dtype.__name__
-    if polars == "Enum":
-        return IdKind("Enum", categories=tuple(dtype.categories))  # type: ignore[union-attr]  # polars'
-    return IdKind(polars) if polars == "Categorical" or (polars not in _NATURAL and dtype.is_integer()) else None  # type: ignore[union-attr]
+    name = dtype.base_type().__name__
+    if name == "Enum":
+        return IdKind(name, categories=tuple(dtype.categories))
+    return IdKind(name) if name == "Categorical" or (name not in _NATURAL and dtype.is_integer()) else None
 
 
-def united(one: IdKind | None, other: IdKind | None) -> IdKind | None:
+def united(first: IdKind | None, second: IdKind | None) -> IdKind | None:
     """Return the kind of ids that two sources bring: what they have in common."""
-    if one == other:
-        return one
-    if one is None or other is None or one.name != other.name or one.name != "category":
+    if first == second:
+        return first
+    if first is None or second is None or not first.name == second.name == "category":
         return None
-    return IdKind("category", categories=tuple(dict.fromkeys((*one.categories, *other.categories))))
+    return IdKind("category", categories=tuple(dict.fromkeys((*first.categories, *second.categories))))
 
 
 def plain_values(ids: Ids) -> Ids:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gcmf.data.adapters import read
-from gcmf.data.adapters.long import read_long
-from gcmf.data.adapters.matrices import explain_blanks
-from gcmf.data.block import BLANKS, Block, Request, Source
+from gcmf.data.adapters.listings import read_long
+from gcmf.data.raw import BLANKS, RawCells, Request, Source
 from gcmf.data.schema import RelationSchema, check_likelihood, likelihood_name, show_shape
 from gcmf.errors import DataError
 
@@ -56,7 +55,7 @@ class Relation:
     rows: str
     cols: str
     likelihood: str | LikelihoodLike
-    block: Block
+    raw: RawCells
 
     def __init__(  # noqa: PLR0913 - the signature is the public contract
         self,
@@ -74,7 +73,7 @@ class Relation:
         check_likelihood(likelihood, relation=name)
         self.name, self.rows, self.cols, self.likelihood = name, rows, cols, likelihood
         request = Request(name, rows, cols, blanks, row_ids, col_ids)
-        self.block = data if isinstance(data, Block) else read(data, request)
+        self.raw = data if isinstance(data, RawCells) else read(data, request)
 
     @classmethod
     def from_frame(  # noqa: PLR0913 - the signature is the public contract
@@ -125,9 +124,8 @@ class Relation:
         _check_names(name, rows, cols)
         request = Request(name, rows, cols, blanks)
         if blanks not in BLANKS:
-            raise DataError(explain_blanks(request, "a long table"))
-        block = read_long(frame, request, row=row, col=col, value=value)
-        return cls(name, rows, cols, block, likelihood)
+            request.explain_blanks("a long table")
+        return cls(name, rows, cols, read_long(frame, request, row=row, col=col, value=value), likelihood)
 
     @property
     def schema(self) -> RelationSchema:
@@ -137,25 +135,25 @@ class Relation:
     @property
     def row_ids(self) -> Vocabulary:
         """The row ids that it brings; positions for a bare array or a sparse matrix."""
-        return self.block.row_ids
+        return self.raw.row_ids
 
     @property
     def col_ids(self) -> Vocabulary:
         """The column ids that it brings; positions for a bare array or a sparse matrix."""
-        return self.block.col_ids
+        return self.raw.col_ids
 
     @property
     def shape(self) -> tuple[int, int]:
         """The number of row ids and column ids that it brings."""
-        return self.block.shape
+        return self.raw.shape
 
     @property
     def n_cells(self) -> int:
         """The number of observed cells."""
-        return self.block.n_cells
+        return self.raw.n_cells
 
     def __repr__(self) -> str:
-        zeros = self.shape if self.block.filled else None
+        zeros = self.shape if self.raw.filled else None
         return f"<Relation {self.schema}, {describe_cells(self.n_cells, self.shape, zeros)}>"
 
 

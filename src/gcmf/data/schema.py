@@ -84,13 +84,7 @@ class Schema:
     relations: tuple[RelationSchema, ...]
 
     def entity_index(self, name: str) -> int:
-        """Return the position of an entity set.
-
-        Raises
-        ------
-        UnknownIdError
-            When no entity set has this name.
-        """
+        """Return the position of an entity set; refuse a name that none has."""
         if name not in self.entities:
             known = ", ".join(self.entities)
             msg = f"No entity set is named {name!r}; there are: {known}.{did_you_mean(name, self.entities)}"

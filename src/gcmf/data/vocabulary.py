@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 
 _SMALL_SPAN = 2**16
 """Integers that lie this close together may have a table of all between them, few as they may be."""
+_KINDS = {
+    "string": "text",
+    "boolean": "True or False",
+    "bytes": "bytes",
+    "empty": "",
+    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal"), "numbers"),
+    **dict.fromkeys(("datetime64", "datetime"), "times"),
+    "date": "dates",
+}
+"""What people call the kinds of values that pandas tells apart."""
 
 
 class Vocabulary:
@@ -29,48 +39,43 @@ class Vocabulary:
     ids : array-like
         Hashable ids of any kind: integers, strings, categories, tuples, dates. None may be null and
         none may come twice.
-
-    Attributes
-    ----------
-    ids : pandas.Index
-        The ids in order. It is always flat: a category is held as its value, a `MultiIndex` as tuples.
-        A pandas index is kept, and not an array, because it gives every kind of id back as it came,
-        labels the tables that a fit returns, and looks up millions of ids at a time.
-    positional : bool
-        Whether the ids are just the positions of a bare array, and not names that somebody chose.
-    kind : IdKind or None
-        What they were beyond their values: categories, levels, a polars type. Answers carry them so.
     """
 
     __slots__ = ("ids", "kind", "positional")
 
     ids: pd.Index[Any]
+    """The ids in order. It is always flat: a category is held as its value, a `MultiIndex` as tuples.
+
+    A pandas index is kept, and not an array, because it gives every kind of id back as it came, labels the tables
+    that a fit returns, and looks up millions of ids at a time.
+    """
     positional: bool
+    """Whether the ids are just the positions of a bare array, and not names that somebody chose."""
     kind: IdKind | None
+    """What they were beyond their values: categories, levels, a polars type. Answers carry them so."""
 
     def __init__(self, ids: Ids) -> None:
-        index = as_index(ids)
-        faults = id_faults(index, "the ids")
+        self.ids = as_index(ids)
+        faults = id_faults(self.ids, "the ids")
         if faults:
             raise DataError(faults)
-        self.ids = index
         self.positional = False
         self.kind = ids.kind if isinstance(ids, Vocabulary) else kind_of(ids)
 
     @classmethod
     def positions(cls, size: int) -> Vocabulary:
         """Return the vocabulary of a bare array: the positions 0..size-1."""
-        vocabulary = cls.__new__(cls)  # a range needs no look for nulls and repeats
-        vocabulary.ids, vocabulary.positional, vocabulary.kind = pd.RangeIndex(size), True, None
+        vocabulary = cls(pd.RangeIndex(size))
+        vocabulary.positional = True
         return vocabulary
 
     def index(self, ids: Ids) -> npt.NDArray[np.int64]:
         """Return the position of each id, and -1 for each one that is unknown."""
         asked = as_index(ids)
-        found = np.asarray(self.ids.get_indexer(asked), dtype=np.int64)
+        at = np.asarray(self.ids.get_indexer(asked), dtype=np.int64)
         if asked.dtype == object and "numbers" in id_kinds(self.ids):
-            found[[isinstance(item, bool | np.bool_) for item in asked]] = -1  # Python has True == 1
-        return found
+            at[[isinstance(item, bool | np.bool_) for item in asked]] = -1  # Python has True == 1
+        return at
 
     def union(self, other: Vocabulary) -> Vocabulary:
         """Return these ids followed by those of `other` that are new, each in its order."""
@@ -99,62 +104,63 @@ class Vocabulary:
 
 
 def as_index(ids: Ids) -> pd.Index[Any]:
-    """Return ids of any source as a flat pandas index, nulls and duplicates included."""
+    """Return ids of any source as a flat pandas index of plain types, nulls and duplicates included."""
     if isinstance(ids, Vocabulary):
         return ids.ids
-    if isinstance(ids, pd.MultiIndex):
-        return ids.to_flat_index()
     if isinstance(ids, pd.Series):
         ids = ids.array
     elif is_foreign_column(ids):
         ids = plain_values(ids)
     elif not isinstance(ids, pd.Index | np.ndarray | pd.api.extensions.ExtensionArray):
         ids = np.asarray(ids) if hasattr(ids, "__array__") else list(ids)
-    return _plain(pd.Index(ids, tupleize_cols=False))
+    index: pd.Index[Any] = pd.Index(ids, tupleize_cols=False)
+    if isinstance(index, pd.MultiIndex):
+        return index.to_flat_index()
+    if isinstance(index, pd.CategoricalIndex):
+        return pd.Index(
+            index.to_numpy() if index.hasnans else index.astype(index.categories.dtype), tupleize_cols=False
+        )
+    if pd.api.types.is_integer_dtype(index.dtype) and index.dtype != np.int64 and not index.hasnans:
+        fits = index.dtype != np.uint64 or not len(index) or index.max() <= np.iinfo(np.int64).max
+        return index.astype(np.int64) if fits else index
+    return index
 
 
 def encode(ids: Ids, *, what: str = "the ids") -> tuple[Positions, Vocabulary]:
     """Return the position of each of n repeated ids among the distinct ones, and the distinct ones.
 
     The distinct ids stand in order of first appearance; a null id has position -1.
-
-    Raises
-    ------
-    DataError
-        When something among them cannot be an id.
     """
     try:
-        return _encode(ids)
+        positions, distinct = _encode(ids)
+        return positions, Vocabulary(distinct).of_kind(kind_of(ids))
     except TypeError as error:
         msg = f"{what} cannot be used: {error}; use integers, strings, dates or tuples of these."
         raise DataError(msg) from error
 
 
-def _encode(ids: Ids) -> tuple[Positions, Vocabulary]:
-    kind = kind_of(ids)
+def _encode(ids: Ids) -> tuple[Positions, Ids]:
     if isinstance(getattr(ids, "dtype", None), pd.CategoricalDtype):
         # Counting over the small codes spares a hash of every repeated string.
         categorical: Any = ids.array if isinstance(ids, pd.Series) else ids
         positions, used = _tabulate(categorical.codes, low=-1, high=len(categorical.categories) - 1, null=-1)
-        return positions, Vocabulary(as_index(categorical.categories)[used]).of_kind(kind)
+        return positions, as_index(categorical.categories)[used]
     ids = plain_values(ids) if is_foreign_column(ids) else ids
-    if isinstance(ids, pd.Series | pd.Index) and ids.dtype.kind in "iu" and isinstance(ids.dtype, np.dtype):
+    if isinstance(ids, pd.Series | pd.Index) and isinstance(ids.dtype, np.dtype) and ids.dtype.kind in "iu":
         ids = ids.to_numpy()
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iu" and len(ids):
         low, high = int(ids.min()), int(ids.max())
         if high - low < max(len(ids) // 2, _SMALL_SPAN) and high <= np.iinfo(np.int64).max:
-            positions, distinct = _tabulate(ids, low=low, high=high)
-            return positions, Vocabulary(distinct).of_kind(kind)
+            return _tabulate(ids, low=low, high=high)
     # Objects are made an index only once they are distinct: pandas looks at each string to find its type.
     whole = ids if isinstance(ids, np.ndarray) else as_index(ids)
-    codes, uniques = _factorize(whole)
-    known = as_index(uniques)
+    codes, distinct = _factorize(whole)
     # To Python True is 1, so that only the ids as they came can tell them apart; text is spared the look.
     both = {"numbers", "True or False"}
-    if whole.dtype == object and both & set(id_kinds(known)) and both <= set(id_kinds(whole)):
+    if whole.dtype == object and both & set(id_kinds(as_index(distinct))) and both <= set(id_kinds(whole)):
         msg = "there are numbers and True or False among them, and to Python True is 1"
         raise TypeError(msg)
-    return codes, Vocabulary(known).of_kind(kind)
+    return codes, distinct
 
 
 def _tabulate(
@@ -168,29 +174,27 @@ def _tabulate(
     table = np.full(high - low + 1, unseen, dtype=np.int32)
     if null is not None:
         table[null - low] = -1
-    distinct = [np.empty(0, dtype=np.int64)]
-    count = 0
+    distinct, count = [np.empty(0, dtype=np.int64)], 0
     for part in parts(len(numbers)):
         at = numbers[part].astype(np.int64) - low
         new = pd.unique(at[table[at] == unseen])
         table[new] = np.arange(count, count + len(new))
-        count += len(new)
         distinct.append(new + low)
+        count += len(new)
     table[table == unseen] = 0  # nothing points there, and a negative position would read as null
     return Coded(numbers, table, low), np.concatenate(distinct)
 
 
-def _factorize(ids: Any) -> tuple[npt.NDArray[Any], Any]:  # noqa: ANN401 - an array or an index
+def _factorize(ids: npt.NDArray[Any] | pd.Index[Any]) -> tuple[npt.NDArray[Any], Ids]:
     """Do as `pandas.factorize`, whose codes take 8 bytes each, a part at a time and into the smallest type."""
-    codes, known = np.empty(len(ids), dtype=np.int32), None
+    codes = np.empty(len(ids), dtype=np.int32)
+    known: Any = pd.factorize(ids[:0])[1]
     for part in parts(len(ids), count=8):  # few: what is known is hashed anew with every part
-        own, new = pd.factorize(ids[part])
-        if known is not None:
-            both = np.concatenate([known, new]) if isinstance(known, np.ndarray) else known.append(new)
-            place, new = pd.factorize(both)
-            own = np.append(place[len(known) :], -1)[own]  # -1, a null, reads the last
-        codes[part], known = own, new
-    known = pd.factorize(ids)[1] if known is None else known
+        code, new = pd.factorize(ids[part])
+        both = np.concatenate([known, new]) if isinstance(known, np.ndarray) else known.append(new)
+        place, united_ids = pd.factorize(both)
+        codes[part] = np.append(place[len(known) :], -1)[code]  # -1, a null, reads the last
+        known = united_ids
     return codes.astype(np.int16 if len(known) < 2**15 else np.int32, copy=False), known
 
 
@@ -202,32 +206,24 @@ def is_id_list(ids: object) -> bool:
 
 def id_faults(index: pd.Index[Any], what: str) -> list[str]:
     """Return what keeps an index from being a vocabulary: null ids, repeated ids, things that are no ids."""
-    faults: list[str] = []
     try:
         hash(tuple(index)) if index.dtype == object else None
     except TypeError as error:
         return [f"{what} cannot be used: {error}; use integers, strings, dates or tuples of these."]
-    null = np.flatnonzero(index.isna())
-    if len(null):
+    faults: list[str] = []
+    if index.hasnans:
+        null = np.flatnonzero(index.isna())
         faults.append(f"{what}: a null id at position {null[0]}{and_more(len(null) - 1)}; give every entity an id.")
-    if not index.is_unique:
-        again = index[index.duplicated() & np.logical_not(index.isna())].unique()
-        if len(again):
-            faults.append(
-                f"{what}: the id {show_id(again[0])} comes more than once{and_more(len(again) - 1)};"
-                " make the ids distinct, or merge what belongs to one id."
-            )
+    again = index[:0] if index.is_unique else index[index.duplicated()].dropna().unique()
+    if len(again):
+        faults.append(
+            f"{what}: the id {show_id(again[0])} comes more than once{and_more(len(again) - 1)};"
+            " make the ids distinct, or merge what belongs to one id."
+        )
     return faults
 
 
-_KINDS = {
-    "string": "text", "boolean": "True or False", "bytes": "bytes", "empty": "",
-    "integer": "numbers", "floating": "numbers", "mixed-integer-float": "numbers", "decimal": "numbers",
-    "datetime64": "times", "datetime": "times", "date": "dates",
-}  # fmt: skip
-
-
-def id_kinds(ids: Any) -> dict[str, object]:  # noqa: ANN401 - an index or an array
+def id_kinds(ids: npt.NDArray[Any] | pd.Index[Any]) -> dict[str, object]:
     """Return the kinds of ids there are, "numbers", "text" and so on, and the first id of each.
 
     Ids of different kinds never match, however alike they look: '1' is not 1.
@@ -256,16 +252,3 @@ def show_id(item: object) -> str:
 def and_more(count: int) -> str:
     """Return " (and 12 more)", or "" for none."""
     return f" (and {count:,} more)" if count > 0 else ""
-
-
-def _plain(index: pd.Index[Any]) -> pd.Index[Any]:
-    """Return the index with categories and nullable types replaced by plain ones."""
-    if isinstance(index, pd.MultiIndex):
-        return index.to_flat_index()
-    if isinstance(index.dtype, pd.CategoricalDtype):
-        values = index.to_numpy() if index.hasnans else index.astype(index.categories.dtype)  # type: ignore[attr-defined]  # categorical
-        return pd.Index(values, tupleize_cols=False)
-    if pd.api.types.is_integer_dtype(index.dtype) and index.dtype != np.int64 and not index.hasnans:
-        fits = index.dtype != np.uint64 or not len(index) or index.max() <= np.iinfo(np.int64).max
-        return index.astype(np.int64) if fits else index
-    return index

@@ -1,12 +1,17 @@
 """Collections to try things on: simulated ones whose factors are known, digits, and public sets."""
 
 from gcmf.datasets.digits import digits
-from gcmf.datasets.faces import load_faces
-from gcmf.datasets.flickr import Flickr, load_flickr
-from gcmf.datasets.folder import find_data_folder
-from gcmf.datasets.genes import Genes, load_pollack2002
-from gcmf.datasets.lastfm import load_lastfm
-from gcmf.datasets.movielens import load_movielens_1m, load_movielens_100k
+from gcmf.datasets.public import (
+    Flickr,
+    Genes,
+    find_data_folder,
+    load_faces,
+    load_flickr,
+    load_lastfm,
+    load_movielens_1m,
+    load_movielens_100k,
+    load_pollack2002,
+)
 from gcmf.datasets.simulate import Simulation, simulate, simulate_cycle
 
 __all__ = [

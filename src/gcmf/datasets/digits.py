@@ -14,9 +14,9 @@ from gcmf.errors import OptionError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SIDE = 8
+_SIDE = 8
 """Digits are 8 × 8 pixels."""
-HALF = SIDE // 2
+_HALF = _SIDE // 2
 
 
 def digits(n_images: int | None = None, *, radius: float = 3.0) -> Collection:
@@ -34,38 +34,25 @@ def digits(n_images: int | None = None, *, radius: float = 3.0) -> Collection:
     radius : float
         In pixels, from center to center.
     """
-    images = _images(n_images)
-    left, right = _pixels(range(HALF)), _pixels(range(HALF, SIDE))
-    views = {
-        name: pd.DataFrame(images[:, pixels[:, 0], pixels[:, 1]], columns=_ids(pixels))
-        for name, pixels in (("left", left), ("right", right))
-    }
-    distance = np.linalg.norm(left[:, None, :] - right[None, :, :], axis=-1)
-    near = pd.DataFrame((distance <= radius).astype(np.float64), index=_ids(left), columns=_ids(right))
-    return Collection(
-        [
-            Relation("left", "image", "left pixel", views["left"]),
-            Relation("right", "image", "right pixel", views["right"]),
-            Relation("near", "left pixel", "right pixel", near, "bernoulli"),
-        ]
-    )
-
-
-def _images(n_images: int | None) -> NDArray[np.float64]:
     from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import, and few need it
 
     images = np.asarray(load_digits().images, dtype=np.float64) / 16.0
-    if n_images is None:
-        return images
-    if not 2 <= n_images <= len(images):
+    if n_images is not None and not 2 <= n_images <= len(images):
         msg = f"n_images={n_images!r} must be from 2 to {len(images):,}, the number of images there are."
         raise OptionError(msg)
-    return images[:n_images]
+    left, right = _pixels(range(_HALF)), _pixels(range(_HALF, _SIDE))
+    views = [
+        Relation(name, "image", f"{name} pixel", pd.DataFrame(images[:n_images, *pixels.T], columns=_ids(pixels)))
+        for name, pixels in (("left", left), ("right", right))
+    ]
+    distance = np.linalg.norm(left[:, None, :] - right[None, :, :], axis=-1)
+    near = pd.DataFrame((distance <= radius).astype(np.float64), index=_ids(left), columns=_ids(right))
+    return Collection([*views, Relation("near", "left pixel", "right pixel", near, "bernoulli")])
 
 
 def _pixels(columns: range) -> NDArray[np.int64]:
     """(row, column) of the pixels in these columns, row by row."""
-    return np.array([(row, column) for row in range(SIDE) for column in columns])
+    return np.array([(row, column) for row in range(_SIDE) for column in columns])
 
 
 def _ids(pixels: NDArray[np.int64]) -> pd.Index[Any]:

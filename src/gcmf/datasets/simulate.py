@@ -11,7 +11,7 @@ from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.data.schema import RelationSchema, Schema, check_likelihood
 from gcmf.errors import OptionError, counted
-from gcmf.likelihoods.base import sigmoid, softplus
+from gcmf.likelihoods.functions import sigmoid, softplus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,9 +95,7 @@ def simulate(  # noqa: PLR0913 - the truth has this many sides
     _check(schema, sizes, pattern, missing)
     rng = np.random.default_rng(random_state)
     on = {name: np.array(pattern[name], dtype=bool) for name in schema.entities}
-    factors = {
-        name: rng.normal(scale=strength, size=(sizes[name], len(on[name]))) * on[name] for name in schema.entities
-    }
+    factors = {name: rng.normal(scale=strength, size=(sizes[name], len(live))) * live for name, live in on.items()}
     theta = {r.name: factors[r.rows] @ factors[r.cols].T for r in schema.relations}
     relations = [
         Relation(r.name, r.rows, r.cols, _draw(rng, r.likelihood, theta[r.name], noise), r.likelihood)
@@ -105,7 +103,7 @@ def simulate(  # noqa: PLR0913 - the truth has this many sides
     ]
     whole = Collection(relations)
     train, test = whole.split(missing, random_state=rng) if missing > 0 else (whole, None)
-    return Simulation(train, test, factors, theta, {name: tuple(one.tolist()) for name, one in on.items()})
+    return Simulation(train, test, factors, theta, {name: tuple(live.tolist()) for name, live in on.items()})
 
 
 def simulate_cycle(  # noqa: PLR0913 - the experiment of the paper has this many sides
@@ -160,15 +158,8 @@ def simulate_cycle(  # noqa: PLR0913 - the experiment of the paper has this many
         name: [*[True] * shared, *np.isin(owners, (e, (e - 1) % n_relations)).tolist()] for e, name in enumerate(names)
     }
     drawn = {name: int(rng.integers(sizes[0], sizes[1], endpoint=True)) for name in names}
-    return simulate(
-        Schema(names, relations),
-        drawn,
-        pattern=pattern,
-        strength=strength,
-        noise=noise,
-        missing=missing,
-        random_state=rng,
-    )
+    drawing = {"strength": strength, "noise": noise, "missing": missing}
+    return simulate(Schema(names, relations), drawn, pattern=pattern, random_state=rng, **drawing)
 
 
 def _draw(rng: np.random.Generator, likelihood: str, theta: Floats, noise: float) -> Floats:

@@ -1,46 +1,23 @@
-"""The line between the driver and the machines: what an engine is given, and what it does."""
+"""The line between methods and machines: what an engine is given, what it holds, and what it can be asked to do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from gcmf.data.cells import Side
+    from gcmf.likelihoods import Likelihood
 
     Floats = NDArray[np.float64]
     Array = NDArray[Any]
 
 
-#: Code of the likelihoods whose expectation is exact and whose steps need guarding.
-QUADRATURE = 6
-#: Halvings of a step before a row is left as it was.
+#: Halvings of a guarded step before a row is left as it was.
 MAX_HALVINGS = 8
-
-
-class CellMath(Protocol):
-    """The part of a likelihood that an engine needs."""
-
-    @property
-    def code(self) -> int:
-        """The number by which compiled engines know it."""
-
-    @property
-    def zero_weight(self) -> float:
-        """How many cells each observed zero stands for."""
-
-    def quadratic(self, x: Floats, m: Floats, v: Floats, weight: float) -> tuple[Floats, Floats]:
-        """Weights w and weighted pseudo-data wz."""
-
-    def lower_bound(self, x: Floats, m: Floats, v: Floats, weight: float) -> Floats:
-        """Bounded expected log-likelihood of each cell (Gaussian: expected squared residual)."""
-
-    def mean(self, m: Floats, v: Floats) -> Floats:
-        """E x of a cell."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +30,7 @@ class Block:
     other: int
     """Entity set of the partners."""
     cells: Side
-    likelihood: CellMath
+    likelihood: Likelihood
     center: float
     scale: float
     """Cells enter as (x − center)/scale."""
@@ -73,7 +50,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Problem:
-    """The placed data: sizes, and the blocks that touch each entity set."""
+    """The data of a fit: sizes, and the blocks that touch each entity set."""
 
     sizes: tuple[int, ...]
     blocks: tuple[tuple[Block, ...], ...]
@@ -88,7 +65,7 @@ class Problem:
 
 @dataclass
 class State:
-    """The parameters that sweeps move. Entities without data hold zero means and variances."""
+    """Means and variances of all factors and biases. Entities without data hold zeros."""
 
     mean: list[Array]
     """Per entity set (d, K)."""
@@ -101,54 +78,49 @@ class State:
 
     def copy(self) -> State:
         """Independent arrays with the same values."""
-        return State(*([a.copy() for a in group] for group in self._groups()))
+        return State(*([a.copy() for a in group] for group in self.groups()))
 
-    def copy_to(self, spare: State | None) -> State:
-        """The same values in the arrays of `spare`, an earlier state of the same run, if they still fit."""
-        mean = self.mean[0]
-        if spare is None or (mean.shape, mean.dtype) != (spare.mean[0].shape, spare.mean[0].dtype):
-            return self.copy()
-        for group, others in zip(self._groups(), spare._groups(), strict=True):
-            for a, other in zip(group, others, strict=True):
-                np.copyto(other, a)
-        return spare
-
-    def convert(self, dtype: np.dtype[Any]) -> None:
-        """Hold the arrays in this precision from now on."""
-        for group in self._groups():
-            group[:] = [a.astype(dtype, copy=False) for a in group]
-
-    def _groups(self) -> tuple[list[Array], ...]:
+    def groups(self) -> tuple[list[Array], ...]:
+        """The four lists of arrays."""
         return self.mean, self.var, self.bias_mean, self.bias_var
 
 
-class Hyper(NamedTuple):
-    """What one sweep takes as fixed."""
+class RowPrior(NamedTuple):
+    """What is expected of the rows of one entity set before their cells are seen: u ~ N(mean, 1/precision), and b."""
 
-    alpha: Floats
-    """⟨α⟩, (E, K)."""
+    mean: Floats
+    """Of each factor; the same for all rows (1, K), or row by row (d, K)."""
+    precision: Floats
+    """Of each factor, (1, K) or (d, K)."""
+    bias_mean: Floats
+    """Of each bias layer of the set, in the order of its blocks, (B,)."""
+    bias_precision: Floats
+    """Of each bias layer of the set, (B,)."""
+    point: bool
+    """Whether rows are points: their variances stay zero (MAP)."""
+
+
+class Given(NamedTuple):
+    """What engines take as fixed while they sweep or measure."""
+
     on: NDArray[np.bool_]
     """Which factors live in which entity sets, (E, K)."""
-    weight: Floats
-    """⟨τ⟩ or the curvature of each relation, (M,)."""
-    bias_mean: Floats
-    """⟨μ⟩ of each bias layer, (2M,)."""
-    bias_precision: Floats
-    """1/σ² of each bias layer, (2M,)."""
-    point: bool
-    """MAP: all variances stay zero."""
-    damping: float | None
-    """λ of the Newton step; None solves exactly."""
+    priors: tuple[RowPrior, ...]
+    """Per entity set."""
+    parameters: tuple[Floats, ...]
+    """Of each relation's likelihood."""
+    slope: Floats
+    """By how much the bound changes per unit of a relation's summed values, (M,); of least squares −⟨τ⟩/2."""
 
 
 class Swept(NamedTuple):
     """What a sweep of an entity set leaves to know of it, so that nobody needs to look at its rows again."""
 
     measured: Floats
-    """(M,): the cells' bounds per relation that the sweep completes, with the quadratic forms that its rows were
-    updated with, so that touching again can only raise them (Gaussian: expected squared residuals). NaN elsewhere."""
+    """(M,): the cells' summed values per relation that the sweep completes, with the quadratic forms that its rows were
+    updated with, so that touching again can only raise the bound (least squares: exactly). NaN elsewhere."""
     square: Floats
-    """Σ_i (ū² + ũ), (K,)."""
+    """Σ_i [(ū − prior mean)² + ũ], (K,)."""
     log_var: Floats
     """Σ_i log ũ over the entities with data, (K,)."""
     layers: NDArray[np.int64]
@@ -158,20 +130,65 @@ class Swept(NamedTuple):
 
 
 class Engine(Protocol):
-    """Takes parameters, sweeps one entity set, measures cells, weighs factors. How is its business; what is not."""
+    """Holds the state of a run and computes with it: what, is written here; how and where, is its own business.
+
+    Nobody else changes the state, or sees it before `fetch`. Nothing here needs more than a few numbers per factor to
+    pass between the engine and who drives it, except `place`, `fetch` and the new factors of `extend`.
+    """
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Precision in which the state is held at present."""
+
+    # --- the state -------------------------------------------------------------------------------------------
 
     def place(self, state: State) -> None:
-        """Take over these parameters."""
+        """Take over these parameters; the arrays are the engine's from now on."""
 
-    def sweep(self, e: int, hyper: Hyper) -> Swept:
+    def fetch(self) -> State:
+        """Return the parameters, in arrays of the caller's own."""
+
+    def keep(self, slot: str) -> None:
+        """Remember the state as it is now under this name, in place of what was kept there."""
+
+    def restore(self, slot: str) -> None:
+        """Go back to what was kept under this name, which stays kept."""
+
+    def drop(self, slot: str) -> None:
+        """Forget what was kept under this name."""
+
+    # --- sweeps and sums over cells ---------------------------------------------------------------------------
+
+    def sweep(self, e: int, given: Given) -> Swept:
         """Update every row of entity set e."""
 
-    def measure(self, hyper: Hyper) -> Floats:
-        """Per relation: the sum of `lower_bound` over its cells at the current parameters, (M,)."""
+    def measure(self, given: Given) -> Floats:
+        """Per relation: the summed values of its cells at the current parameters, (M,)."""
 
-    def weigh(self, hyper: Hyper) -> tuple[Floats, Floats]:
+    def weigh(self, given: Given) -> tuple[Floats, Floats]:
         """What each factor is worth to each relation, (M, K) each: the gain in the bound, and Σ w p².
 
         With p = ū_ik ū_jk, r the residual and v_k the variance of the factor's part of θ, and (w, z) held,
         gain = Σ w [2 r p + p² − v_k]/2 is what the bound of the cells would lose without the factor.
         """
+
+    # --- moves ------------------------------------------------------------------------------------------------
+
+    def second_moments(self) -> Floats:
+        """M_e = Σ_i (ū ūᵀ + diag ũ), (E, K, K)."""
+
+    def transform(self, T: list[Floats]) -> tuple[Floats, Floats]:
+        """ū ← ū T_e in every set, T_e (K, K′); ũ ← ũ (T_e ∘ T_e), the diagonal of the turned covariance.
+
+        Returns Σ (ū² + ũ) and Σ log ũ of the new factors, (E, K′) each. A column with a single one keeps or copies a
+        factor to the bit, a column of zeros switches it off.
+        """
+
+    def scale(self, factors: Floats) -> None:
+        """ū ← √f ū and ũ ← f ũ, with f (E, K)."""
+
+    def shift(self, step: Floats) -> None:
+        """b̄ ← b̄ + step for the entities that have a cell in the layer's relation, step (2M,)."""
+
+    def extend(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:
+        """Add factors after those there are, (d, n) per set; returns their sums as `transform` does."""

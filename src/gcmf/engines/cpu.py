@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, Swept
-from gcmf.engines.cell_kernels import GAUSSIAN
 from gcmf.engines.chunk_kernels import Own, Table, pack, pack_block, unpack
+from gcmf.engines.host import HostState
 from gcmf.engines.layout import Layout, address
 from gcmf.engines.solve_kernels import base_rows, measure_rows, moment_rows, sum_pieces, sweep_rows, weigh_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gcmf.engines.base import Array, Block, Floats, Hyper, Problem, State
+    from gcmf.engines.base import Array, Block, Floats, Given, Problem, State
 
 #: Cost of solving for a row, in cells.
 ROW_COST = 64
@@ -33,16 +33,16 @@ MAX_THREADS = 256
 _ALL_ROWS = np.empty(0, bool)
 
 
-class CpuEngine:
+class CpuEngine(HostState):
     """Numba kernels over row ranges, in float32 as long as that is precise enough, or in float64.
 
     Every thread runs the same kernel, which takes one range of rows after the other until none is left.
     """
 
     def __init__(self, problem: Problem, *, dtype: str, n_threads: int) -> None:
-        self._problem = problem
+        super().__init__(problem)
         blocks = [block for blocks in problem.blocks for block in blocks]
-        self._gaussian = sorted({block.relation for block in blocks if block.likelihood.code == GAUSSIAN})
+        self._gaussian = sorted({block.relation for block in blocks if block.likelihood.least_squares})
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
         self._n_helpers = min(n_threads, MAX_THREADS) - 1
@@ -57,26 +57,27 @@ class CpuEngine:
 
     def place(self, state: State) -> None:
         """Take over these parameters."""
-        state.convert(self._dtype)
-        self._state = state
+        for group in state.groups():
+            group[:] = [a.astype(self._dtype, copy=False) for a in group]
+        super().place(state)
 
-    def sweep(self, e: int, hyper: Hyper) -> Swept:
+    def sweep(self, e: int, given: Given) -> Swept:
         """Update every row of entity set e."""
-        if self._dtype.itemsize == 4 and hyper.weight[self._gaussian].max(initial=0.0) > PRECISE:
+        if self._dtype.itemsize == 4 and (-2.0 * given.slope[self._gaussian]).max(initial=0.0) > PRECISE:
             self._work_in("float64")
             self.place(self._state)
-        on, edges = np.flatnonzero(hyper.on[e]), self._edges[e]
-        layout, job, measured = self._layouts[e], self._pack(e, on, hyper), self._completes[e]
-        alpha, damping = hyper.alpha[e, on], hyper.damping or 0.0
+        on, edges = np.flatnonzero(given.on[e]), self._edges[e]
+        layout, job, measured = self._layouts[e], self._pack(e, on, given), self._completes[e]
+        alpha, damping, point = given.priors[e].precision[0, on], 0.0, given.priors[e].point
         totals = np.zeros((self._problem.sizes[e], len(measured)))
         sums, bias_sums = np.zeros((len(edges) - 1, 2, job.width)), np.zeros((len(edges) - 1, 3, len(measured)))
         guard = None
-        if layout.guarded and not damping:
-            guard = _Guard(partial(self._run, edges), job, alpha, layout.has_bias, point=hyper.point)
+        if layout.guarded:
+            guard = _Guard(partial(self._run, edges), job, alpha, layout.has_bias, point=point)
         parts = np.zeros((len(layout.pieces), job.width + 4, job.width))
         if len(parts):
             self._run(np.arange(len(parts) + 1), sum_pieces, *job.table, *job.own, layout.pieces, parts)
-        self._run(edges, sweep_rows, *job.table, *job.own, job.scale, job.layers, alpha, damping, hyper.point, measured,
+        self._run(edges, sweep_rows, *job.table, *job.own, job.scale, job.layers, alpha, damping, point, measured,
                   layout.pieces, parts, totals, sums, bias_sums)  # fmt: skip
         if guard:
             guard.hold()
@@ -86,27 +87,27 @@ class CpuEngine:
         self._unpack(e, on, job.own)
         found = np.full(self._problem.n_relations, np.nan)
         found[layout.relations[measured]] = totals.sum(axis=0)[measured]
-        square, log_var = np.zeros((2, hyper.on.shape[1]))
+        square, log_var = np.zeros((2, given.on.shape[1]))
         # In the order of the rows: the same bits for any number of threads.
         square[on], log_var[on] = sums.sum(axis=0)[:, : len(on)]
         return Swept(found, square, log_var, layout.layers, bias_sums.sum(axis=0))
 
-    def measure(self, hyper: Hyper) -> Floats:
+    def measure(self, given: Given) -> Floats:
         """Sum of the cells' bounds per relation, at the current parameters."""
         result = np.empty(self._problem.n_relations)
         for e, layout in self._row_sides():
-            job, wanted = self._pack(e, np.arange(hyper.on.shape[1]), hyper), layout.row_side
+            job, wanted = self._pack(e, np.arange(given.on.shape[1]), given), layout.row_side
             totals = np.zeros((self._problem.sizes[e], len(wanted)))
             self._run(self._edges[e], measure_rows, *job.table, *job.own, wanted, _ALL_ROWS, totals)
             result[layout.relations[wanted]] = totals.sum(axis=0)[wanted]
         return result
 
-    def weigh(self, hyper: Hyper) -> tuple[Floats, Floats]:
+    def weigh(self, given: Given) -> tuple[Floats, Floats]:
         """Gain and energy of each factor in each relation, (M, K) each."""
-        K = hyper.on.shape[1]
+        K = given.on.shape[1]
         result = np.zeros((2, self._problem.n_relations, K))
         for e, layout in self._row_sides():
-            job, wanted = self._pack(e, np.arange(K), hyper), layout.row_side
+            job, wanted = self._pack(e, np.arange(K), given), layout.row_side
             worth = np.zeros((len(self._edges[e]) - 1, 2, len(wanted), job.width))
             self._run(self._edges[e], weigh_rows, *job.table, *job.own, job.scale, wanted, worth)
             result[:, layout.relations[wanted]] = worth.sum(axis=0)[:, wanted, :K]
@@ -131,14 +132,15 @@ class CpuEngine:
         """The entity sets that hold the rows of some relation: enough to see every cell once."""
         return ((e, layout) for e, layout in enumerate(self._layouts) if layout.row_side.any())
 
-    def _pack(self, e: int, on: Array, hyper: Hyper) -> _Job:
+    def _pack(self, e: int, on: Array, given: Given) -> _Job:
         """Active columns of the rows and of their partners, padded, and where the kernels find everything."""
         s, layout, blocks = self._state, self._layouts[e], self._problem.blocks[e]
         mean, shape = s.mean[e], (len(s.mean[e]), len(blocks))
         own = Own(pack(mean, s.var[e], on), np.empty(shape, mean.dtype), np.empty(shape, mean.dtype))
-        weight, layers = hyper.weight[layout.relations], np.empty((len(blocks), 3))
+        layers, prior = np.empty((len(blocks), 3)), given.priors[e]
+        weight = np.array([_weight(block, given) for block in blocks])
         layers[:, 0] = layout.biased
-        layers[:, 1], layers[:, 2] = hyper.bias_mean[layout.layers], hyper.bias_precision[layout.layers]
+        layers[:, 1], layers[:, 2] = prior.bias_mean, prior.bias_precision
         table = layout.table(weight)
         partners = [
             pack_block(s.bias_mean[block.layer], s.bias_var[block.layer], own.bias, own.bias_var, b,
@@ -252,8 +254,16 @@ def _large(block: Block) -> bool:
     """Whether a typical cell is a large count, whose predictor is as large and known to the last digits."""
     theta = np.array([block.offset])
     x = block.likelihood.mean(theta, np.zeros(1))
-    weight, _ = block.likelihood.quadratic(x, theta, np.zeros(1), 1.0)
+    weight, _ = block.likelihood.quadratic(x, theta, np.zeros(1), np.ones(2))
     return bool(weight[0] * block.offset**2 > PRECISE)
+
+
+def _weight(block: Block, given: Given) -> float:
+    """⟨τ⟩ of least squares, else the parameter of the relation."""
+    if block.likelihood.least_squares:
+        return -2.0 * float(given.slope[block.relation])
+    p = given.parameters[block.relation]
+    return float(p[0]) if len(p) else 0.25
 
 
 def _halfway(new: Array, old: Array) -> Array:

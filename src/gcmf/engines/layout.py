@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from gcmf.engines.base import QUADRATURE
-from gcmf.engines.cell_kernels import GAUSSIAN, KNOWN
+from gcmf.engines.cell_kernels import GAUSSIAN, QUADRATURE
 from gcmf.engines.chunk_kernels import FILLED, LISTED, WHOLE, WHOLE_ZEROS, Cells, Rule, Table
 from gcmf.engines.solve_kernels import next_range
-from gcmf.errors import OptionError
+from gcmf.likelihoods.bernoulli import CURVED, TIGHT
+from gcmf.likelihoods.poisson import CELLS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.engines.base import Block, Problem
+    from gcmf.likelihoods import Likelihood
 
     Array = NDArray[Any]
     Floats = NDArray[np.float64]
@@ -186,7 +187,7 @@ def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None) -> Held:
 def find_matrix(block: Block, dtype: np.dtype[Any]) -> Matrix | None:
     """Return a Gaussian relation, seen from its rows, as a matrix if nearly all of its cells are observed."""
     side = block.cells
-    if block.likelihood.code != GAUSSIAN or side.members is not None or len(side.partner) < MIN_MATRIX:
+    if not block.likelihood.least_squares or side.members is not None or len(side.partner) < MIN_MATRIX:
         return None
     rows, has = np.flatnonzero(np.diff(side.indptr)), np.zeros(int(side.partner.max(initial=-1)) + 1, bool)
     has[side.partner] = True
@@ -201,14 +202,17 @@ def find_matrix(block: Block, dtype: np.dtype[Any]) -> Matrix | None:
     return Matrix(values, rows.astype(np.int32), cols.astype(np.int32), seen)
 
 
+def _code(likelihood: Likelihood) -> int:
+    if likelihood.least_squares:
+        return GAUSSIAN
+    known = {CURVED: 1, TIGHT: 2, CELLS["paper"]: 3, CELLS["cell"]: 4, CELLS["tight"]: 5, CELLS["exact"]: QUADRATURE}
+    return known[likelihood.cell]
+
+
 def _as_listed(block: Block, dtype: np.dtype[Any]) -> tuple[Cells, Rule]:
     """Return the cells as the collection holds them; values are copied only to change their precision."""
     side, lik = block.cells, block.likelihood
-    if lik.code not in KNOWN:
-        msg = (f"The compiled engine knows no likelihood of code {lik.code} ({lik!r}): give it branches in "
-               "engines/cell_kernels.py, or fit with device='reference'.")  # fmt: skip
-        raise OptionError(msg)
-    rule = Rule(lik.code, 1.0, float(lik.zero_weight), block.center, 1.0 / block.scale, -block.center / block.scale)
+    rule = Rule(_code(lik), 1.0, float(lik.zero_weight), block.center, 1.0 / block.scale, -block.center / block.scale)
     value, wide, code = np.empty(0, dtype), _NO_WIDE, _NO_CODES
     if side.value.dtype == np.uint8:
         code = side.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -10,29 +11,17 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from gcmf import storage
 from gcmf.data.collection import Collection
 from gcmf.errors import ConvergenceWarning, GcmfError, UnknownIdError, counted, did_you_mean
 from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_table, give, like, structure_table
 from gcmf.fit import Status, fit
-from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.predict import predict_grid, predict_pairs, score_cells
 from gcmf.model.structure import roles
-from gcmf.options import (
-    BiasSides,
-    FitOptions,
-    Inference,
-    Priors,
-    RandomState,
-    Sharing,
-    Solver,
-    as_generator,
-    check_choice,
-    check_flag,
-    check_path,
-    listed_callbacks,
-)
+from gcmf.options import FitOptions, as_generator, check_choice, check_flag, check_path, listed_callbacks
+from gcmf.storage.collective import describe_fitted, read_fitted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,6 +34,8 @@ if TYPE_CHECKING:
     from gcmf.data.relation import Relation
     from gcmf.data.schema import Schema
     from gcmf.fit import StepInfo
+    from gcmf.model.fitted import Fitted
+    from gcmf.options import BiasSides, Inference, Priors, RandomState, Sharing
 
     Floats = NDArray[np.float64]
     Data = Collection | Relation | Sequence[Relation] | Mapping[tuple[str, ...], Any]
@@ -58,6 +49,7 @@ class UnfittedError(GcmfError, NotFittedError):  # type: ignore[misc]  # scikit-
     """A model was asked before it was fitted."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Group-sparse collective matrix factorization.
 
@@ -96,8 +88,6 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         A function, or several, called with a `StepInfo` after every sweep; one that returns True stops the fit.
     checkpoint
         A path where the model of the sweep is saved about once a minute while fitting.
-    solver, damping
-        "exact", or "newton" for the paper's damped parallel step, kept for comparison.
 
     Attributes
     ----------
@@ -105,47 +95,23 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         How the fit went; `status_` says in words what to do if it did not converge.
     """
 
-    _frame = "pandas"
-    """The kind of frame that answers are given in."""
+    n_factors: int = field(default=20, kw_only=False)
+    sharing: Sharing = "group"
+    bias: bool | Mapping[str, BiasSides] = True
+    inference: Inference = "vb"
+    priors: Priors | Mapping[str, float] | None = None
+    max_iter: int = 1000
+    tol: float = 1e-6
+    n_init: int = 1
+    random_state: RandomState = None
+    dtype: str = "float32"
+    device: str = "auto"
+    n_threads: int | None = None
+    progress: bool | Literal["auto"] = "auto"
+    callbacks: Callable[[StepInfo], object] | Sequence[Callable[[StepInfo], object]] = ()
+    checkpoint: str | Path | None = None
 
-    def __init__(  # noqa: PLR0913 - one name for each thing that users differ in
-        self,
-        n_factors: int = 20,
-        *,
-        sharing: Sharing = "group",
-        bias: bool | Mapping[str, BiasSides] = True,
-        inference: Inference = "vb",
-        priors: Priors | Mapping[str, float] | None = None,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        n_init: int = 1,
-        random_state: RandomState = None,
-        dtype: str = "float32",
-        device: str = "auto",
-        n_threads: int | None = None,
-        progress: bool | Literal["auto"] = "auto",
-        callbacks: Callable[[StepInfo], object] | Sequence[Callable[[StepInfo], object]] = (),
-        checkpoint: str | Path | None = None,
-        solver: Solver = "exact",
-        damping: float = 0.3,
-    ) -> None:
-        self.n_factors = n_factors
-        self.sharing = sharing
-        self.bias = bias
-        self.inference = inference
-        self.priors = priors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.dtype = dtype
-        self.device = device
-        self.n_threads = n_threads
-        self.progress = progress
-        self.callbacks = callbacks
-        self.checkpoint = checkpoint
-        self.solver = solver
-        self.damping = damping
+    _frame = "pandas"  # the kind of frame that answers are given in
 
     # --- fit ---------------------------------------------------------------------------------------------------
 
@@ -157,25 +123,22 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del y
         return self._fit(data, self._options())
 
-    def _options(self, **more: Any) -> FitOptions:  # noqa: ANN401 - checked by FitOptions
-        names = ("n_factors", "sharing", "bias", "inference", "max_iter", "tol", "n_init", "dtype", "device",
-                 "n_threads", "solver", "damping")  # fmt: skip
-        chosen = {name: getattr(self, name) for name in names} | more
-        check_flag("progress", self.progress, "auto")
-        check_path("checkpoint", self.checkpoint)
-        listed_callbacks(self.callbacks)
-        return FitOptions(**chosen, priors=Priors.of(self.priors))
-
     def _fit(self, data: Data, options: FitOptions) -> GCMF:
         data = Collection.of(data, caller=f"{type(self).__name__}.fit")
         rng = as_generator(self.random_state)
         self._frame = data.frame
         with watch(self, data, options) as callbacks:
             result = fit(data, options, rng, callbacks)
-        self._settle(summarize(result.spec, result.posterior, data), result.trace, result.status)
+        self._settle(result.summarize(data), result.trace, result.status)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return self
+
+    def _options(self, **more: Any) -> FitOptions:  # noqa: ANN401 - checked by FitOptions
+        check_flag("progress", self.progress, "auto")
+        check_path("checkpoint", self.checkpoint)
+        listed_callbacks(self.callbacks)
+        return FitOptions.of(self, **more)
 
     def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:
         self._fitted = fitted
@@ -209,7 +172,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         This and every other table is of polars if the collection was made of polars frames, with the ids as first
         column, and else of pandas, with the ids as index.
         """
-        self._entity(entity)
+        _position("entity set", entity, self.fitted_.schema.entities)
         check_flag("std", std)
         ids = self.fitted_.vocabularies[entity]
         return give(factor_table(self.fitted_, entity, std=std), self._frame, name=entity, ids=ids)
@@ -346,46 +309,46 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     def to_dict(self) -> dict[str, Any]:
         """The whole model as plain numbers, strings, lists and NumPy arrays."""
-        from gcmf.storage import to_dict  # noqa: PLC0415 - storage stands beside the estimators
-
-        return to_dict(self)
+        return storage.to_dict(self)
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that `gcmf.load` reads without the training data."""
-        from gcmf.storage import save  # noqa: PLC0415
+        storage.save(self, path)
 
-        save(self, path)
+    def _stored(self) -> dict[str, Any]:
+        return {"frame": self._frame, **describe_fitted(self.fitted_)}
+
+    def _restore(self, document: Mapping[str, Any], status: Status) -> None:
+        self._frame = document["frame"]
+        self._settle(read_fitted(document), document["trace"], status)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         head = str(super().__repr__(N_CHAR_MAX))
         if not hasattr(self, "_fitted"):
             return head
-        f = self._fitted
-        role, _ = roles(f.ends, f.on)
+        fitted = self._fitted
+        role, _ = roles(fitted.ends, fitted.on)
         counts = ", ".join(f"{role.count(r)} {r}" for r in ("shared", "partial", "private") if r in role) or "none"
-        lines = [head, f"  {counted(f.n_factors, 'active factor')}: {counts}",
-                 f"  {counted(self.n_iter_, 'sweep')}, ELBO {self.elbo_:,.1f}, {self.status_}"]  # fmt: skip
-        for r, total in zip(f.schema.relations, f.explained.total, strict=True):
-            lines.append(f"  {r.name}: {r.rows} × {r.cols} ({r.likelihood}), {total:.1%} explained")
-        return "\n".join(lines)
+        relations = (
+            f"{r.name}: {r.rows} × {r.cols} ({r.likelihood}), {total:.1%} explained"
+            for r, total in zip(fitted.schema.relations, fitted.explained.total, strict=True)
+        )
+        factors, sweeps = counted(fitted.n_factors, "active factor"), counted(self.n_iter_, "sweep")
+        fit_line = f"{sweeps}, ELBO {self.elbo_:,.1f}, {self.status_}"
+        return "\n  ".join([head, f"{factors}: {counts}", fit_line, *relations])
 
     # --- names to numbers --------------------------------------------------------------------------------------
 
     def _relation(self, name: str) -> int:
-        names = [r.name for r in self.fitted_.schema.relations]
-        if name not in names:
-            known = ", ".join(map(repr, names))
-            msg = f"There is no relation {name!r}; the model has {known}.{did_you_mean(name, names)}"
-            raise UnknownIdError(msg)
-        return names.index(name)
-
-    def _entity(self, name: str) -> int:
-        names = self.fitted_.schema.entities
-        if name not in names:
-            known = ", ".join(map(repr, names))
-            msg = f"There is no entity set {name!r}; the model has {known}.{did_you_mean(name, names)}"
-            raise UnknownIdError(msg)
-        return names.index(name)
+        return _position("relation", name, [r.name for r in self.fitted_.schema.relations])
 
     def _index(self, entity: str, ids: Ids, unknown: Unknown) -> NDArray[np.int64]:
         return locate(self.fitted_.vocabularies[entity], entity, ids, unknown=unknown)
+
+
+def _position(kind: str, name: str, names: Sequence[str]) -> int:
+    if name not in names:
+        known = ", ".join(map(repr, names))
+        msg = f"There is no {kind} {name!r}; the model has {known}.{did_you_mean(name, names)}"
+        raise UnknownIdError(msg)
+    return names.index(name)

@@ -9,8 +9,8 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from gcmf import storage
 from gcmf.errors import StorageError, counted
-from gcmf.model.fitted import summarize
 from gcmf.options import listed_callbacks
 
 if TYPE_CHECKING:
@@ -53,11 +53,9 @@ class Checkpoint:
     """Saves the model of the sweep about once a minute; what cannot be saved is refused before the first."""
 
     def __init__(self, estimator: Any, data: Collection) -> None:  # noqa: ANN401 - any estimator
-        from gcmf.storage import check  # noqa: PLC0415 - storage stands beside the estimators
-
         self._estimator, self._data = estimator, data
         self._last = time.monotonic()
-        check(estimator.checkpoint, {name: entity.vocabulary for name, entity in data.entities.items()})
+        storage.check(estimator.checkpoint, {name: entity.vocabulary for name, entity in data.entities.items()})
 
     def __call__(self, info: StepInfo) -> None:
         """Save, if it is time."""
@@ -72,12 +70,10 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def _save(self, info: StepInfo) -> None:
-        from gcmf.storage import save  # noqa: PLC0415
-
         run = info.snapshot()
         model = copy.copy(self._estimator)
-        model._settle(summarize(run.spec, run.posterior, self._data), run.trace, run.status)
-        save(model, self._estimator.checkpoint)
+        model._settle(run.summarize(self._data), run.trace, run.status)
+        storage.save(model, self._estimator.checkpoint)
 
 
 class ProgressBar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +13,14 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from gcmf import storage
 from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.errors import ConvergenceWarning, DataError
 from gcmf.fit import fit
-from gcmf.model.fitted import Fitted, summarize
 from gcmf.model.foldin import Partners, fold_in
 from gcmf.model.structure import roles
-from gcmf.options import BiasSides, FitOptions, RandomState, as_generator
+from gcmf.options import FitOptions, as_generator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.fit import Fit, Status
+    from gcmf.model.fitted import Fitted
+    from gcmf.options import BiasSides, RandomState
 
     Floats = NDArray[np.float64]
 
@@ -37,6 +39,7 @@ ROUNDING = 1e-13
 
 
 # scikit-learn has no types: mypy sees Any in place of its classes.
+@dataclass(kw_only=True, eq=False, repr=False)
 class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the special cases: each view, samples by features, is a Gaussian relation of the same samples.
 
@@ -44,24 +47,13 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     scale of a fit is then that of the variation, however large the offsets are.
     """
 
-    def __init__(  # noqa: PLR0913 - one name for each thing that users differ in
-        self,
-        n_factors: int = 10,
-        *,
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        n_init: int = 1,
-        random_state: RandomState = None,
-        dtype: str = "float64",
-        n_threads: int | None = None,
-    ) -> None:
-        self.n_factors = n_factors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.random_state = random_state
-        self.dtype = dtype
-        self.n_threads = n_threads
+    n_factors: int = field(default=10, kw_only=False)
+    max_iter: int = 1000
+    tol: float = 1e-6
+    n_init: int = 1
+    random_state: RandomState = None
+    dtype: str = "float64"
+    n_threads: int | None = None
 
     # --- fit ------------------------------------------------------------------------------------------------
 
@@ -76,15 +68,14 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         data = Collection([Relation(name, "sample", f"features of {name}", _centered(x, means[name]))
                            for name, x in views.items()])  # fmt: skip
         result = fit(data, chosen, as_generator(self.random_state), ())
-        fitted = summarize(result.spec, result.posterior, data)
+        fitted = result.summarize(data)
         self._read(result, fitted, list(means.values()))
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return fitted
 
     def _options(self, **more: Any) -> FitOptions:  # noqa: ANN401 - checked by FitOptions
-        names = ("n_factors", "max_iter", "tol", "n_init", "dtype", "n_threads")
-        return FitOptions(**{name: getattr(self, name) for name in names}, **more)
+        return FitOptions.of(self, **more)
 
     def _read(self, result: Fit, fitted: Fitted, means: Sequence[Floats]) -> None:
         """Turn the fit into loadings and intercepts in the user's units."""
@@ -98,7 +89,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             mean=loadings * signs * per_feature,
             # A feature that was never observed has no loadings, and says nothing of a row that has it.
             var=np.concatenate([fitted.var[c] for c in cols]).astype(np.float64) * per_feature**2 * seen[:, None],
-            weight=np.repeat(result.posterior.tau.mean / scale**2, width),
+            weight=np.repeat(_precisions(result) / scale**2, width),
             precision=1.0 / fitted.prior_var[fitted.schema.entity_index("sample")],
         )
         biases = [fitted.center[m] + scale[m] * fitted.bias_mean[2 * m + 1] for m in range(len(cols))]
@@ -140,9 +131,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file that `gcmf.load` reads without the training data."""
-        from gcmf.storage import save  # noqa: PLC0415 - storage stands beside the estimators
-
-        save(self, path)
+        storage.save(self, path)
 
     def _stored(self) -> dict[str, Any]:
         """What `_restore` needs, as plain values and arrays; gcmf.storage.layout describes it."""
@@ -340,3 +329,9 @@ def _signs(loadings: Floats) -> Floats:
     """Return +1 or -1 per factor, such that its largest loading becomes positive."""
     largest = loadings[np.abs(loadings).argmax(axis=0), np.arange(loadings.shape[1])]
     return np.where(largest < 0, -1.0, 1.0)
+
+
+def _precisions(result: Fit) -> Floats:
+    """⟨τ⟩ of each view, (M,)."""
+    pairs = zip(result.spec.likelihoods, result.posterior.parameters, strict=True)
+    return np.array([-2.0 * likelihood.slope(p) for likelihood, p in pairs])

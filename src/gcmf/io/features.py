@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.adapters.arrays import dense_block
-from gcmf.data.block import Block
+from gcmf.data.adapters.arrays import dense_cells
+from gcmf.data.raw import RawCells
 from gcmf.data.relation import Relation
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
@@ -56,7 +56,7 @@ def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
         x = np.column_stack([columns[name] for name in spec.numeric])
         units = Units(np.nanmean(x, axis=0), np.nanstd(x, axis=0))
         x = (x - units.center) / units.scale
-        block = dense_block(x, ~np.isnan(x), row_ids=ids[1], col_ids=Vocabulary(list(spec.numeric)))
+        block = dense_cells(x, ~np.isnan(x), row_ids=ids[1], col_ids=Vocabulary(list(spec.numeric)))
         block = replace(block, units=units)
         made.append(Relation(f"{spec.name}_numbers", spec.rows, f"{spec.name}_number", block, "gaussian"))
     if spec.booleans or spec.categories:
@@ -130,7 +130,7 @@ def _column_faults(table: Table, name: str, x: Floats, *, number: bool) -> Itera
         yield f"{table.label}, column {name!r} {what}, which says nothing; leave it out of numeric."
 
 
-def _one_hot(spec: FeatureSpec, columns: dict[str, Any], ids: Vocabulary) -> Block:
+def _one_hot(spec: FeatureSpec, columns: dict[str, Any], ids: Vocabulary) -> RawCells:
     """Return the 0/1 columns: only the ones are listed if nothing is missing, else every cell that is there."""
     names = list(spec.booleans)
     parts = [columns[name][:, None] for name in spec.booleans]
@@ -143,6 +143,6 @@ def _one_hot(spec: FeatureSpec, columns: dict[str, Any], ids: Vocabulary) -> Blo
     x = np.concatenate(parts, axis=1).astype(np.float32)
     col_ids = Vocabulary(names)
     if np.isnan(x).any():
-        return dense_block(x, ~np.isnan(x), row_ids=ids, col_ids=col_ids)
+        return dense_cells(x, ~np.isnan(x), row_ids=ids, col_ids=col_ids)
     i, j = np.nonzero(x)
-    return Block(ids, col_ids, i.astype(np.int32), j.astype(np.int32), np.ones(len(i), np.float32), filled=True)
+    return RawCells(ids, col_ids, i.astype(np.int32), j.astype(np.int32), np.ones(len(i), np.float32), filled=True)

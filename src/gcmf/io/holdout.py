@@ -10,7 +10,6 @@ import numpy as np
 
 from gcmf.data.parts import take
 from gcmf.data.split import draw, folds
-from gcmf.model.fitted import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +85,7 @@ class HeldOut:
             return
         run = info.snapshot()
         model = copy.copy(self._model)
-        model._settle(summarize(run.spec, run.posterior, self._train), run.trace, run.status)
+        model._settle(run.summarize(self._train), run.trace, run.status)
         self.scores, self.sweep = score(model, self._test), info.iteration
         self._next = time.monotonic() + _EVERY_SECONDS
 

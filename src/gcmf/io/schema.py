@@ -105,8 +105,6 @@ class FitSpec:
     dtype: str | None = None
     device: str | None = None
     n_threads: int | None = None
-    solver: str | None = None
-    damping: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

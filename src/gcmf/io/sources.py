@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.data.adapters.arrays import dense_block
-from gcmf.data.block import Block, narrow
+from gcmf.data.adapters.arrays import dense_cells
+from gcmf.data.raw import RawCells, narrow
 from gcmf.data.relation import Relation
 from gcmf.data.schema import check_likelihood, likelihood_support
 from gcmf.data.vocabulary import Vocabulary, and_more
@@ -84,7 +84,7 @@ def read_relation(spec: RelationSpec, folder: Path) -> Read:
     path = find_file(spec.source, folder)
     if spec.layout == "matrix" or (spec.format or guess_format(path)) == "mtx":
         matrix = _read_matrix(spec, path)
-        warn_of_one_value(matrix.block, relation=spec.name, label=spec.source)
+        warn_of_one_value(matrix.raw, relation=spec.name, label=spec.source)
         return Read(matrix, None, spec)
     table = open_table(spec, folder)
     block = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
@@ -116,7 +116,7 @@ def text_fault(table: Table, column: str) -> Iterator[str]:
         )
 
 
-def _read_long(table: Table, spec: RelationSpec) -> Block:
+def _read_long(table: Table, spec: RelationSpec) -> RawCells:
     where = f"relation {spec.name!r}"
     row, col, value = spec.row or "", spec.col or "", spec.value
     faults = table.lacking([name for name in (row, col, value) if name is not None], where=where)
@@ -132,23 +132,23 @@ def _read_long(table: Table, spec: RelationSpec) -> Block:
     values.clear()
     i, row_ids = rows.finish()
     j, col_ids = cols.finish()
-    block = Block(row_ids, col_ids, i, j, x)
+    block = RawCells(row_ids, col_ids, i, j, x)
     faults = list(_long_faults(table, spec, block))
     if faults:
         raise DataError(faults)
     return _settle(block, filled=spec.blanks == "zero")
 
 
-def _settle(block: Block, *, filled: bool) -> Block:
+def _settle(block: RawCells, *, filled: bool) -> RawCells:
     """Leave out what is not listed in the layout: missing cells, or observed zeros."""
     kept = block.x != 0 if filled else ~np.isnan(block.x)
     if kept.all():
-        return Block(block.row_ids, block.col_ids, block.i, block.j, block.x, filled=filled)
+        return RawCells(block.row_ids, block.col_ids, block.i, block.j, block.x, filled=filled)
     i, j, x = block.i[kept], block.j[kept], narrow(block.x[kept])
-    return Block(block.row_ids, block.col_ids, i, j, x, filled=filled)
+    return RawCells(block.row_ids, block.col_ids, i, j, x, filled=filled)
 
 
-def _long_faults(table: Table, spec: RelationSpec, block: Block) -> Iterator[str]:
+def _long_faults(table: Table, spec: RelationSpec, block: RawCells) -> Iterator[str]:
     """Yield what is wrong with the values read; only then is the source asked where."""
     if not len(block.x):
         yield f"relation {spec.name!r}: {table.label} has no rows" + (" that meet where." if spec.where else ".")
@@ -182,7 +182,7 @@ def _bad_values(table: Table, column: str, condition: str, rule: str) -> Iterato
         yield f"{table.label}, column {column!r}, row {found[0]}: the value is {value}{more}, but {rule}"
 
 
-def _read_wide(table: Table, spec: RelationSpec) -> Block:
+def _read_wide(table: Table, spec: RelationSpec) -> RawCells:
     """Read a line per row entity: the ids are in the column `row` names, or in the first."""
     where = f"relation {spec.name!r}"
     row = spec.row or next(iter(table.columns))
@@ -201,8 +201,8 @@ def _read_wide(table: Table, spec: RelationSpec) -> Block:
     x = x[np.argsort(i)]
     if spec.blanks == "zero":
         r, c = np.nonzero(np.nan_to_num(x))
-        return Block(ids, Vocabulary(names), r.astype(np.int32), c.astype(np.int32), narrow(x[r, c]), filled=True)
-    return dense_block(x, ~np.isnan(x), row_ids=ids, col_ids=Vocabulary(names))
+        return RawCells(ids, Vocabulary(names), r.astype(np.int32), c.astype(np.int32), narrow(x[r, c]), filled=True)
+    return dense_cells(x, ~np.isnan(x), row_ids=ids, col_ids=Vocabulary(names))
 
 
 def _wide_values(
@@ -255,7 +255,7 @@ def _outside(x: npt.NDArray[np.float64], support: str) -> npt.NDArray[np.bool_]:
     return outside
 
 
-def warn_of_one_value(block: Block, *, relation: str, label: str) -> None:
+def warn_of_one_value(block: RawCells, *, relation: str, label: str) -> None:
     """Warn of a relation all of whose cells have the same value; it is read, as Python takes it too."""
     if block.n_cells < 2 or (block.filled and 0 < len(block.x) < block.n_cells):
         return

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from gcmf.errors import OptionError
-from gcmf.likelihoods.base import Likelihood
+from gcmf.likelihoods.base import CellMath, Likelihood, ParameterPrior
 from gcmf.likelihoods.bernoulli import Bernoulli
 from gcmf.likelihoods.gaussian import Gaussian
 from gcmf.likelihoods.poisson import Poisson
 
-__all__ = ["Bernoulli", "Gaussian", "Likelihood", "Poisson", "resolve"]
+__all__ = ["Bernoulli", "CellMath", "Gaussian", "Likelihood", "ParameterPrior", "Poisson", "known", "resolve"]
 
-_BY_NAME: dict[str, type[Gaussian | Bernoulli | Poisson]] = {
-    "gaussian": Gaussian,
-    "bernoulli": Bernoulli,
-    "poisson": Poisson,
-}
+
+def known() -> dict[str, type[Likelihood]]:
+    """Every likelihood that has been imported, by name, the built-in ones first."""
+    by_name: dict[str, type[Likelihood]] = {}
+    built_in: list[type[Likelihood]] = [Gaussian, Bernoulli, Poisson]
+    for cls in built_in + Likelihood.__subclasses__():
+        by_name.setdefault(cls.name, cls)
+    return by_name
 
 
 def resolve(likelihood: object) -> Likelihood:
     """Turn a name or a likelihood object into a likelihood object."""
-    if isinstance(likelihood, str) and likelihood in _BY_NAME:
-        return _BY_NAME[likelihood]()
-    if isinstance(likelihood, (Gaussian, Bernoulli, Poisson)):
+    if isinstance(likelihood, Likelihood):
         return likelihood
-    msg = f"A likelihood must be one of {sorted(_BY_NAME)} or an object from gcmf.likelihoods. Got {likelihood!r}."
+    if isinstance(likelihood, str) and likelihood in known():
+        return known()[likelihood]()
+    msg = f"A likelihood must be one of {sorted(known())} or an object from gcmf.likelihoods. Got {likelihood!r}."
     raise OptionError(msg)

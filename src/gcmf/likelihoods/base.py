@@ -1,88 +1,159 @@
-"""What a likelihood must answer: one quadratic form per cell, its bound, and predictions."""
+"""What a likelihood is: the mathematics of a cell, of a relation's worth of cells, and of a prediction.
+
+To add one, write a subclass of `Likelihood` in a file of its own and import it in `gcmf/likelihoods/__init__.py`;
+CONTRIBUTING.md has an example with a parameter to learn.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
+NO_PARAMETERS = np.zeros(0)
 
-class Likelihood(Protocol):
-    """E log p(x|θ) >= c − w/2 [(z − m)² + v], for θ with mean m and variance v under q.
 
-    The mathematics of one kind of cell, in NumPy; compiled engines know it by its `code`.
-    `weight` is the one number a relation carries: ⟨τ⟩ for Gaussian cells, the curvature κ of the relation
-    for bounds that have a single one, and unused otherwise.
+class CellMath(NamedTuple):
+    """The mathematics of one cell x whose predictor θ has mean m and variance v, at parameters p of its relation.
+
+    Two plain functions of (x, m, v, p), defined at the top of a module and elementwise: the reference engine calls them
+    with arrays, compiled engines compile them for single numbers. They may use NumPy's elementwise functions,
+    `np.where`, constants of their module and other such functions. p is an array of a few numbers in both cases.
+    """
+
+    quadratic: Callable[..., Any]
+    """w and wz: a step from (m, v) to (m′, v′) raises the bound by wz (m′ − m) − w/2 (m′² + v′ − m² − v) or more."""
+    value: Callable[..., Any]
+    """What is summed over a relation's cells; `slope` times the sum, and terms that need no cells, is the bound."""
+
+
+class ParameterPrior(NamedTuple):
+    """Gamma(shape, rate), the hyper-prior of a learned precision; a `point` is fitted by its mode (MAP)."""
+
+    shape: float
+    rate: float
+    point: bool
+
+
+class Likelihood(ABC):
+    """Cells of one kind. Subclasses are frozen dataclasses, whose fields are what a user may choose.
+
+    A relation carries a few numbers p, its parameters: those with which it starts (`start`), and where there is
+    something to learn, those that `learn` makes of the cells' summed values after each sweep.
     """
 
     name: str
+    """By which users, files and errors call it."""
     support: str
+    """Which cells are allowed: "real", "binary" (0 and 1) or "counts" (0, 1, 2, ...)."""
+    zero_weight: float = 1.0
+    """How many cells each observed zero stands for."""
+    least_squares: bool = False
+    """Whether w is the same for all cells of a relation and z = x, so that engines need no predictor for them."""
+    standardized: bool = False
+    """Whether a relation's cells are centered and scaled before they are fitted."""
 
-    @property
-    def zero_weight(self) -> float:
-        """How many cells each observed zero stands for; 1 for all but weighed Bernoulli cells."""
+    # --- while fitting ---------------------------------------------------------------------------------------
 
     @property
     def quadratic_is_bound(self) -> bool:
-        """Whether the quadratic form bounds the expected log-likelihood from below, and not just approximates it."""
+        """Whether the quadratic form is a lower bound of E log p(x|θ); if it is not, engines guard their steps."""
+        return True
 
     @property
-    def code(self) -> int:
-        """The number by which compiled engines know this likelihood and bound."""
+    @abstractmethod
+    def cell(self) -> CellMath:
+        """The mathematics of one cell."""
 
-    def weight(self, largest: float) -> float:
-        """Weight of a relation whose largest value is `largest`, before any fitting."""
+    def times(self, x: Floats) -> Floats:
+        """How many cells each cell stands for."""
+        return np.where(x == 0.0, self.zero_weight, 1.0)
 
-    def quadratic(self, x: Floats, m: Floats, v: Floats, weight: float) -> tuple[Floats, Floats]:
-        """Weights w and weighted pseudo-data w·z of cells whose predictor has mean m and variance v."""
+    def quadratic(self, x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
+        """Weights w and weighted pseudo-data wz of cells, each counted as often as it stands for."""
+        w, wz = self.cell.quadratic(x, m, v, p)
+        return self.times(x) * w, self.times(x) * wz
 
-    def lower_bound(self, x: Floats, m: Floats, v: Floats, weight: float) -> Floats:
-        """E log p(x|θ), bounded from below, without the terms that depend on x alone (`constant`)."""
+    def value(self, x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
+        """What is summed over cells, each counted as often as it stands for."""
+        return np.asarray(self.times(x) * self.cell.value(x, m, v, p))
 
     def constant(self, x: Floats) -> Floats:
-        """The terms of log p(x|θ) that depend on x alone."""
+        """The terms of log p(x|θ) that depend on x alone; `value` leaves them out."""
+        return np.zeros_like(x)
 
+    @abstractmethod
     def intercept(self, mean: float) -> float:
         """θ at which a cell has the given mean."""
 
+    def looseness(self, theta: float) -> float:
+        """w/f″ of a cell at its mean, the slope f′ = wm − wz taken on either side of θ: how short the steps are."""
+        step = 1e-3 * max(abs(theta), 1.0)
+        m, v = np.array([theta - step, theta, theta + step]), np.zeros(3)
+        x = np.full(3, self.mean(m, v)[1])
+        w, wz = self.quadratic(x, m, v, self.start(float(x[0]), 1.0, ParameterPrior(1.0, 1.0, point=False)))
+        slope = w * m - wz
+        return float(max(w[1] * 2.0 * step / max(slope[2] - slope[0], 1e-300), 1.0))
+
+    # --- parameters of a relation ----------------------------------------------------------------------------
+
+    def start(self, largest: float, n: float, prior: ParameterPrior) -> Floats:
+        """p of a relation of n cells, the largest of which is `largest`, before any fitting."""
+        del largest, n, prior
+        return NO_PARAMETERS
+
+    def learn(self, p: Floats, total: float, n: float, prior: ParameterPrior) -> Floats:
+        """The p that maximises the bound for n cells whose values sum to `total`."""
+        del total, n, prior
+        return p
+
+    def slope(self, p: Floats) -> float:
+        """By how much the bound changes per unit of the summed values."""
+        del p
+        return 1.0
+
+    def expected(self, total: float, n: float, p: Floats, prior: ParameterPrior) -> float:
+        """Bound of Σ E log p(x|θ) over n cells whose values sum to `total`; linear in `total`, with `slope`."""
+        del n, p, prior
+        return total
+
+    def divergence(self, n: float, p: Floats, prior: ParameterPrior) -> float:
+        """⟨log p⟩ − ⟨log q⟩ of the parameters (a point: their log prior)."""
+        del n, p, prior
+        return 0.0
+
+    def settled(self, p: Floats, prior: ParameterPrior) -> Floats:
+        """What predictions need of p: a few numbers, kept in the model file."""
+        del prior
+        return p
+
+    # --- predictions; p is settled ---------------------------------------------------------------------------
+
+    def noise(self, p: Floats) -> float:
+        """Variance of what no predictor explains, where that is one number for all cells; else zero."""
+        del p
+        return 0.0
+
+    @abstractmethod
     def mean(self, m: Floats, v: Floats) -> Floats:
         """E x of a new cell."""
 
-    def variance(self, m: Floats, v: Floats, noise: float) -> Floats:
-        """Var x of a new cell; `noise` is the noise variance, which only Gaussian cells have."""
+    @abstractmethod
+    def variance(self, m: Floats, v: Floats, p: Floats) -> Floats:
+        """Var x of a new cell."""
 
-    def log_predictive(self, x: Floats, m: Floats, v: Floats, noise: float) -> Floats:
+    @abstractmethod
+    def log_predictive(self, x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
         """Log probability (density) of a new cell's value x."""
 
+    @abstractmethod
     def deviance(self, x: Floats, theta: Floats) -> Floats:
         """−2 log p(x|θ) up to a function of x, at a fixed predictor."""
-
-
-def sigmoid(t: Floats) -> Floats:
-    """σ(t) = 1/(1 + e⁻ᵗ), without overflow."""
-    e = np.exp(-np.abs(t))
-    return np.where(t >= 0, 1.0, e) / (1.0 + e)
-
-
-def softplus(t: Floats) -> Floats:
-    """log(1 + eᵗ), without overflow."""
-    return np.maximum(t, 0.0) + np.log1p(np.exp(-np.abs(t)))
-
-
-def jaakkola(t: Floats) -> Floats:
-    """L(t) = tanh(t/2)/(4t), with L(0) = 1/8."""
-    t = np.abs(t)
-    small = t < 1e-3
-    safe = np.where(small, 1.0, t)
-    return np.where(small, 0.125 - t * t / 96.0, np.tanh(safe / 2.0) / (4.0 * safe))
-
-
-def log_two_cosh(t: Floats) -> Floats:
-    """log(2 cosh(t/2)), the even part of softplus."""
-    t = np.abs(t)
-    return t / 2.0 + np.log1p(np.exp(-t))

@@ -7,65 +7,99 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.gamma import Gamma, log_density, with_mode
+from gcmf.likelihoods.base import CellMath, Likelihood, ParameterPrior
+
 if TYPE_CHECKING:
     from gcmf.likelihoods.base import Floats
 
+LOG_2PI = float(np.log(2.0 * np.pi))
+#: Noise never falls below this share of a relation's variance: what is reproduced to 1e-5 of its spread has no noise
+#: left to learn, and the rounding errors of float64, which grow with the precision, would lower the bound.
+MIN_NOISE = 1e-10
+
+
+def _quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
+    """w = ⟨τ⟩ and z = x."""
+    w = p[0] / p[1] + 0.0 * x
+    return w, w * x
+
+
+def _squared_residual(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
+    """E (x − θ)² = (x − m)² + v."""
+    return (x - m) ** 2 + v
+
 
 @dataclass(frozen=True)
-class Gaussian:
-    """x ~ N(θ, 1/τ); exact, so there is no bound to choose."""
+class Gaussian(Likelihood):
+    """x ~ N(θ, 1/τ); exact, so there is no bound to choose. p = (shape, rate) of q(τ)."""
 
     name = "gaussian"
     support = "real"
-    zero_weight = 1.0
-
-    @property
-    def quadratic_is_bound(self) -> bool:
-        """Yes, for every bound."""
-        return True
-
-    @property
-    def code(self) -> int:
-        """The number by which compiled engines know Gaussian cells."""
-        return 0
-
-    def weight(self, largest: float) -> float:
-        """⟨τ⟩ before any fitting: the data have unit variance."""
-        del largest
-        return 1.0
-
-    def quadratic(self, x: Floats, m: Floats, v: Floats, weight: float) -> tuple[Floats, Floats]:
-        """w = ⟨τ⟩ and z = x."""
-        del m, v
-        return np.full_like(x, weight), weight * x
-
-    def lower_bound(self, x: Floats, m: Floats, v: Floats, weight: float) -> Floats:
-        """(x − m)² + v: what the noise precision needs; τ's own terms are added by the ELBO."""
-        del weight
-        return (x - m) ** 2 + v
-
-    def constant(self, x: Floats) -> Floats:
-        """Nothing: the normalisation depends on τ and belongs to the ELBO."""
-        return np.zeros_like(x)
+    least_squares = True
+    standardized = True
+    cell = CellMath(_quadratic, _squared_residual)
 
     def intercept(self, mean: float) -> float:
         """θ = E x."""
         return mean
+
+    def start(self, largest: float, n: float, prior: ParameterPrior) -> Floats:
+        """⟨τ⟩ = 1: the data have unit variance."""
+        del largest
+        return np.full(2, n / 2.0 + prior.shape)
+
+    def learn(self, p: Floats, total: float, n: float, prior: ParameterPrior) -> Floats:
+        """Shape p₀ + n/2, rate q₀ + ½ Σ [(x − m)² + v]."""
+        del p
+        # The mode of a Gamma is (shape − 1)/rate: a MAP fit holds that shape, so that its "mean" is the mode.
+        shape = self._least_shape(n, prior) + n / 2.0 - prior.point
+        return np.array([shape, max(prior.rate + total / 2.0, MIN_NOISE / 2.0 * n)])
+
+    def _least_shape(self, n: float, prior: ParameterPrior) -> float:
+        """p₀; of a MAP fit at least so much that τ has a mode."""
+        return float(with_mode(prior.shape, n)) if prior.point else prior.shape
+
+    def slope(self, p: Floats) -> float:
+        """−⟨τ⟩/2."""
+        return -0.5 * float(p[0] / p[1])
+
+    def expected(self, total: float, n: float, p: Floats, prior: ParameterPrior) -> float:
+        """n/2 (⟨log τ⟩ − log 2π) − ⟨τ⟩/2 Σ [(x − m)² + v]."""
+        tau = Gamma(*p)
+        log_tau = np.log(tau.mean) if prior.point else tau.mean_log
+        return float(0.5 * (n * (log_tau - LOG_2PI) - tau.mean * total))
+
+    def divergence(self, n: float, p: Floats, prior: ParameterPrior) -> float:
+        """⟨log p(τ)⟩ − ⟨log q(τ)⟩, or log p(τ)."""
+        tau = Gamma(*p)
+        if prior.point:
+            return float(log_density(tau.mean, self._least_shape(n, prior), prior.rate))
+        return float(tau.divergence(prior.shape, prior.rate))
+
+    def settled(self, p: Floats, prior: ParameterPrior) -> Floats:
+        """⟨1/τ⟩ = q/(p − 1), or 1/τ where only a point is known."""
+        shape, rate = p
+        return np.array([rate / (shape - 1.0 if shape > 1.0 + 1e-9 and not prior.point else shape)])
+
+    def noise(self, p: Floats) -> float:
+        """⟨1/τ⟩."""
+        return float(p[0])
 
     def mean(self, m: Floats, v: Floats) -> Floats:
         """E x = m."""
         del v
         return m
 
-    def variance(self, m: Floats, v: Floats, noise: float) -> Floats:
+    def variance(self, m: Floats, v: Floats, p: Floats) -> Floats:
         """Var x = v + 1/τ."""
         del m
-        return v + noise
+        return np.asarray(v + p[0])
 
-    def log_predictive(self, x: Floats, m: Floats, v: Floats, noise: float) -> Floats:
+    def log_predictive(self, x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
         """Log N(x; m, v + 1/τ)."""
-        total = v + noise
-        return -0.5 * (np.log(2.0 * np.pi * total) + (x - m) ** 2 / total)
+        total = v + p[0]
+        return np.asarray(-0.5 * (np.log(2.0 * np.pi * total) + (x - m) ** 2 / total))
 
     def deviance(self, x: Floats, theta: Floats) -> Floats:
         """(x − θ)²: variance explained is the usual R²."""

@@ -10,19 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import digamma, gammaln
 
+from gcmf.gamma import log_density
 from gcmf.model.structure import carried
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.model.posterior import Gamma, Posterior
+    from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
-
-LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 def elbo(spec: Spec, posterior: Posterior, measured: Floats) -> float:
@@ -32,32 +30,26 @@ def elbo(spec: Spec, posterior: Posterior, measured: Floats) -> float:
 
 def terms(spec: Spec, posterior: Posterior, measured: Floats) -> dict[str, float]:
     """The bound (of a MAP fit: the log joint density), term by term."""
-    if spec.point:
-        return {
-            "cells": _point_cells(spec, posterior, measured),
-            "factors": _point_factors(spec, posterior),
-            "biases": _point_biases(spec, posterior),
-        }
+    factors, biases = (_point_factors, _point_biases) if spec.point else (_factors, _biases)
     return {
         "cells": _cells(spec, posterior, measured),
-        "noise": _noise(spec, posterior),
-        "factors": _factors(spec, posterior),
-        "biases": _biases(spec, posterior),
+        "parameters": _parameters(spec, posterior),
+        "factors": factors(spec, posterior),
+        "biases": biases(spec, posterior),
         "pattern": _pattern(spec, posterior),
     }
 
 
 def _cells(spec: Spec, posterior: Posterior, measured: Floats) -> float:
-    """Σ ⟨log p(x|θ)⟩: Gaussian from the summed squares, the others as their bounds were measured."""
-    tau = posterior.tau
-    exact = 0.5 * (spec.n_cells * (tau.mean_log - LOG_2PI) - tau.mean * measured)
-    return float(np.where(spec.gaussian, exact, measured).sum()) + spec.constant
+    """Σ ⟨log p(x|θ)⟩, by each likelihood from the summed values of its cells."""
+    relations = zip(spec.likelihoods, measured.tolist(), spec.n_cells.tolist(), posterior.parameters, strict=True)
+    return spec.constant + sum(lik.expected(total, n, p, spec.parameter_prior) for lik, total, n, p in relations)
 
 
-def _noise(spec: Spec, posterior: Posterior) -> float:
-    """Σ_m ⟨log p(τ)⟩ − ⟨log q(τ)⟩."""
-    prior = spec.priors
-    return float(gamma_term(posterior.tau, prior.tau_shape, prior.tau_rate)[spec.gaussian].sum())
+def _parameters(spec: Spec, posterior: Posterior) -> float:
+    """Σ_m ⟨log p⟩ − ⟨log q⟩ of what the likelihoods learn, such as τ."""
+    relations = zip(spec.likelihoods, spec.n_cells.tolist(), posterior.parameters, strict=True)
+    return sum(lik.divergence(n, p, spec.parameter_prior) for lik, n, p in relations)
 
 
 def _factors(spec: Spec, posterior: Posterior) -> float:
@@ -66,7 +58,7 @@ def _factors(spec: Spec, posterior: Posterior) -> float:
     d, unit = spec.n_entities[:, None], spec.unit_variance[:, None]
     log_alpha = np.where(unit, 0.0, alpha.mean_log)
     each = 0.5 * (d * (log_alpha + 1.0) - alpha.mean * sums.square + sums.log_var)
-    prior = gamma_term(alpha, spec.priors.alpha_shape, spec.priors.alpha_rate) - spec.off_level[:, None]
+    prior = alpha.divergence(spec.priors.alpha_shape, spec.priors.alpha_rate) - spec.off_level[:, None]
     if spec.common:
         return float(each[on].sum() + prior[0, on.any(axis=0)].sum())
     return float((each + np.where(unit, 0.0, prior))[on].sum())
@@ -87,26 +79,10 @@ def _biases(spec: Spec, posterior: Posterior) -> float:
     return 0.5 * float((layer + np.log(mu_var) - mu_square + 1.0)[spec.has_bias].sum())
 
 
-def gamma_term(q: Gamma, shape: float, rate: float) -> Floats:
-    """G = a₀ log b₀ − log Γ(a₀) + a₀⟨log⟩ − b₀⟨·⟩ + log Γ(a) + a − aψ(a), for q = Gamma(a, b), p = Gamma(a₀, b₀).
-
-    That is ⟨log p⟩ − ⟨log q⟩ with (1 − a)⟨log⟩ − a log b, of the entropy, as ⟨log⟩ − aψ(a).
-    """
-    prior = shape * q.mean_log - rate * q.mean + (shape * np.log(rate) - gammaln(shape))
-    return np.asarray(prior + gammaln(q.shape) + q.shape * (1.0 - digamma(q.shape)))
-
-
-def _point_cells(spec: Spec, posterior: Posterior, measured: Floats) -> float:
-    tau = posterior.tau.mean
-    exact = 0.5 * spec.n_cells * np.log(tau / (2.0 * np.pi)) - 0.5 * tau * measured
-    exact += _log_gamma(tau, spec.tau_prior, spec.priors.tau_rate)
-    return float(np.where(spec.gaussian, exact, measured).sum()) + spec.constant
-
-
 def _point_factors(spec: Spec, posterior: Posterior) -> float:
     alpha, d = posterior.alpha.mean, spec.n_entities[:, None]
     each = 0.5 * d * np.log(alpha / (2.0 * np.pi)) - 0.5 * alpha * posterior.moments.square
-    prior = _log_gamma(alpha, spec.alpha_prior, spec.priors.alpha_rate)
+    prior = log_density(alpha, spec.alpha_prior, spec.priors.alpha_rate)
     prior = np.where(spec.unit_variance[:, None], 0.0, prior)
     return float(each.sum() + (prior[0].sum() if spec.common else prior.sum()))
 
@@ -117,7 +93,3 @@ def _point_biases(spec: Spec, posterior: Posterior) -> float:
     squares = sums.bias_square - 2.0 * mu * sums.bias_sum + n * mu**2
     each = -0.5 * n * np.log(2.0 * np.pi * scale) - squares / (2.0 * scale) - 0.5 * mu**2
     return float(each[spec.has_bias].sum())
-
-
-def _log_gamma(x: Floats, shape: Floats, rate: float) -> Floats:
-    return np.asarray(shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(x) - rate * x)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
-    from gcmf.model.posterior import Posterior
+    from gcmf.engines.base import State
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
@@ -42,18 +42,16 @@ class Explained(NamedTuple):
     """What the whole model explains, (M,)."""
 
 
-def explain(spec: Spec, posterior: Posterior, data: Collection) -> Explained:
+def explain(spec: Spec, on: NDArray[np.bool_], state: State, data: Collection) -> Explained:
     """1 − D/D₀ for biases, each factor and all together; D the deviance, D₀ that of the mean alone."""
-    rows = [_relation(spec, posterior, data, m) for m in range(len(spec.ends))]
+    rows = [_relation(spec, on, state, data, m) for m in range(len(spec.ends))]
     bias, factors, total = zip(*rows, strict=True)
     return Explained(np.array(bias), np.stack(factors), np.array(total))
 
 
-def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tuple[float, Floats, float]:
-    s, likelihood = posterior.state, spec.likelihoods[m]
-    relation = data.relations[spec.schema.relations[m].name]
-    cells, (r, c) = relation.cells, spec.ends[m]
-    K = posterior.on.shape[1]
+def _relation(spec: Spec, on: NDArray[np.bool_], s: State, data: Collection, m: int) -> tuple[float, Floats, float]:
+    likelihood, relation = spec.likelihoods[m], data.relations[spec.schema.relations[m].name]
+    cells, (r, c), K = relation.cells, spec.ends[m], on.shape[1]
     base, alone, whole, plain = 0.0, np.zeros(K), 0.0, 0.0
     low, high = np.inf, -np.inf
     for (i, j, value), weight in _sample(cells):
@@ -68,7 +66,7 @@ def _relation(spec: Spec, posterior: Posterior, data: Collection, m: int) -> tup
     if low == high:
         return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
     # The same sums in another order would leave a rounding error where a factor adds nothing at all.
-    reached = carried(spec, posterior.on)[m]
+    reached = carried(spec, on)[m]
     return 1.0 - base / plain, np.where(reached, (base - alone) / plain, 0.0), 1.0 - whole / plain
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gcmf.data.schema import Schema
     from gcmf.data.units import Units
     from gcmf.data.vocabulary import Vocabulary
+    from gcmf.engines.base import State
     from gcmf.likelihoods import Likelihood
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
@@ -43,8 +44,8 @@ class Fitted:
     """Per relation: what its columns had been standardized by before that, if they were."""
     offset: NDArray[np.float64]
     """Fixed part of θ per relation, (M,)."""
-    noise: NDArray[np.float64]
-    """Noise variance of the scaled cells, (M,); zero where there is none."""
+    parameters: tuple[NDArray[np.float64], ...]
+    """What each relation's likelihood has learned and predictions need, such as the noise variance."""
     mean: tuple[Floats, ...]
     var: tuple[Floats, ...]
     """Per entity set, (d, K)."""
@@ -65,6 +66,12 @@ class Fitted:
     def n_factors(self) -> int:
         """Factors that live somewhere."""
         return int(self.on.shape[1])
+
+    @property
+    def noise(self) -> NDArray[np.float64]:
+        """Noise variance of the scaled cells, (M,); zero where there is none."""
+        pairs = zip(self.likelihoods, self.parameters, strict=True)
+        return np.array([likelihood.noise(p) for likelihood, p in pairs])
 
     @property
     def factor_names(self) -> list[str]:
@@ -89,15 +96,16 @@ class Fitted:
         return center + scale * self.center[m], scale * self.scale[m]
 
 
-def summarize(spec: Spec, posterior: Posterior, data: Collection) -> Fitted:
+def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) -> Fitted:
     """Order the factors, fill in the entities without data, and measure what each factor explains."""
-    explained = explain(spec, posterior, data)
-    order = _order(spec, posterior, explained)
-    posterior = posterior.keep(order)
-    on, state = posterior.on, posterior.state
-    prior_var = np.where(on & (not spec.point), 1.0 / posterior.alpha.mean, 0.0)
-    var = tuple(np.where(seen[:, None], v, p).astype(v.dtype)
-                for v, p, seen in zip(state.var, prior_var, spec.observed, strict=True))  # fmt: skip
+    explained = explain(spec, posterior.on, state, data)
+    order = _order(spec, posterior.on, explained)
+    on, alpha = posterior.on[:, order], posterior.alpha.mean[:, order]
+    mean, var = ([np.ascontiguousarray(a[:, order]) for a in group] for group in (state.mean, state.var))
+    activity = _activity(mean, posterior.moments.square[:, order], on)
+    prior_var = np.where(on & (not spec.point), 1.0 / alpha, 0.0)
+    var = [np.where(seen[:, None], v, p).astype(v.dtype)
+           for v, p, seen in zip(var, prior_var, spec.observed, strict=True)]  # fmt: skip
     prior_bias = _bias_priors(spec, posterior)
     bias_mean, bias_var = [], []
     for layer, seen in enumerate(spec.in_layer):
@@ -112,24 +120,28 @@ def summarize(spec: Spec, posterior: Posterior, data: Collection) -> Fitted:
         scale=spec.scale,
         units=tuple(data.relations[r.name].units for r in spec.schema.relations),
         offset=spec.offset,
-        noise=_noise(spec, posterior),
-        mean=tuple(state.mean),
-        var=var,
+        parameters=tuple(
+            likelihood.settled(p, spec.parameter_prior)
+            for likelihood, p in zip(spec.likelihoods, posterior.parameters, strict=True)
+        ),
+        mean=tuple(mean),
+        var=tuple(var),
         bias_mean=tuple(bias_mean),
         bias_var=tuple(bias_var),
         prior_var=prior_var,
         prior_bias=prior_bias,
         on=on,
-        activity=_activity(posterior),
+        activity=activity,
         explained=Explained(explained.bias, explained.factors[:, order], explained.total),
     )
 
 
-def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np.intp]:
+def _order(spec: Spec, on: NDArray[np.bool_], explained: Explained) -> NDArray[np.intp]:
     """Shared first, private last; within a role, the factor that explains most first."""
-    reach = carried(spec, posterior.on).sum(axis=0)
+    reached = carried(spec, on)
+    reach = reached.sum(axis=0)
     role = np.where(reach == len(spec.ends), 0, np.where(reach > 1, 1, 2))
-    first = np.where(carried(spec, posterior.on).any(axis=0), carried(spec, posterior.on).argmax(axis=0), 0)
+    first = np.where(reached.any(axis=0), reached.argmax(axis=0), 0)
     weight = explained.factors.sum(axis=0)
     return np.lexsort((-weight, np.where(role == 2, first, 0), role))
 
@@ -141,14 +153,6 @@ def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
     return np.stack([np.where(biased, posterior.bias.mean, 0.0), np.where(biased & (not spec.point), var, 0.0)])
 
 
-def _noise(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
-    """⟨1/τ⟩ = q/(p − 1), or 1/τ where only a point is known."""
-    tau = posterior.tau
-    shape = np.where(tau.shape > 1.0 + 1e-9, tau.shape - 1.0, tau.shape) if not spec.point else tau.shape
-    return np.where(spec.gaussian, tau.rate / shape, 0.0)
-
-
-def _activity(posterior: Posterior) -> NDArray[np.float64]:
-    squares = np.stack([(m.astype(np.float64) ** 2).sum(axis=0) for m in posterior.state.mean])
-    total = posterior.moments.square
-    return np.asarray(np.divide(squares, total, out=np.zeros_like(total), where=posterior.on & (total > 0)))
+def _activity(mean: list[Floats], total: NDArray[np.float64], on: NDArray[np.bool_]) -> NDArray[np.float64]:
+    squares = np.stack([(m.astype(np.float64) ** 2).sum(axis=0) for m in mean])
+    return np.asarray(np.divide(squares, total, out=np.zeros_like(total), where=on & (total > 0)))

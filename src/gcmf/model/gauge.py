@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.model.hyper import update_alpha
-from gcmf.model.moves import rotate, second_moments, sparsest_axes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
+    from gcmf.engines.base import Engine
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
 
@@ -29,7 +29,7 @@ def single_table(spec: Spec) -> bool:
     return len(spec.ends) == 1 and spec.common and spec.priors.vague and not spec.point
 
 
-def rescale(spec: Spec, posterior: Posterior, *, held: int = 0) -> Posterior:
+def rescale(spec: Spec, engine: Engine, posterior: Posterior, *, held: int = 0) -> Posterior:
     """Set the best scale of each factor, U_A ← s U_A and U_B ← U_B/s, exactly; the cells do not notice.
 
     One table with common α: S_A s²/(S_B/s²) = d_A/d_B. Group factor analysis (A has α = 1, B are the views,
@@ -51,11 +51,9 @@ def rescale(spec: Spec, posterior: Posterior, *, held: int = 0) -> Posterior:
     # These are the best scales under a vague prior, which b₀ is not for a factor that is nearly gone.
     worse = _profile(spec, posterior.on, S * factors, factors) < _profile(spec, posterior.on, S, np.ones_like(S))
     factors[:, worse] = 1.0
-    for e, factor in enumerate(factors):
-        posterior.state.mean[e] *= np.sqrt(factor)
-        posterior.state.var[e] *= factor
-    known = sums._replace(square=S * factors, log_var=sums.log_var + d[:, None] * np.log(factors))
-    return update_alpha(spec, posterior._replace(known=known), held=held)
+    engine.scale(factors)
+    moments = sums._replace(square=S * factors, log_var=sums.log_var + d[:, None] * np.log(factors))
+    return update_alpha(spec, posterior._replace(moments=moments), held=held)
 
 
 def _profile(spec: Spec, on: NDArray[np.bool_], S: Floats, factors: Floats) -> Floats:
@@ -77,16 +75,16 @@ def _one_row_set(spec: Spec) -> bool:
     return len({r for r, _ in spec.ends}) == 1
 
 
-def turns(spec: Spec, posterior: Posterior, *, bold: bool) -> Iterator[Posterior]:
-    """Yield factors turned towards the group sparsity; the first that raises the bound is to be kept.
+def turns(spec: Spec, posterior: Posterior, M: Floats, *, bold: bool) -> Iterator[Floats]:
+    """Yield transformations T_e towards the group sparsity, (E, K, K); the first that raises the bound is to be kept.
 
-    `bold` tries shears before it settles for a rotation.
+    M holds the second moments of all sets. `bold` tries shears before it settles for a rotation.
     """
     if single_table(spec):
-        yield principal_axes(spec, posterior)
+        yield from principal_axes(spec, M)
         return
     for sheared in (True, False) if bold and free_axes(spec) else (False,):
-        yield update_alpha(spec, rotate(posterior, sparsest_axes(spec, posterior, sheared=sheared)))
+        yield sparsest_axes(spec, posterior, M, sheared=sheared)
 
 
 def free_axes(spec: Spec) -> bool:
@@ -94,27 +92,44 @@ def free_axes(spec: Spec) -> bool:
     return spec.two_colors is not None and not spec.common and not spec.unit_variance.any()
 
 
-def principal_axes(spec: Spec, posterior: Posterior) -> Posterior:
-    """Turn one table's factors to where M_A and M_B are diagonal and in the ratio d_A : d_B.
+def principal_axes(spec: Spec, M: Floats) -> Iterator[Floats]:
+    """Yield the T for which one table's M_A and M_B become diagonal and in the ratio d_A : d_B.
 
     With M_A = L Lᵀ and Lᵀ M_B L = Q Λ Qᵀ, that is T = L⁻ᵀ Q Λ^¼ (d_A/d_B)^¼. The variances take the diagonal
     of the turned covariance, which is only exact if they are alike: keep the result if the bound rises.
     """
     a, b = spec.ends[0]
+    T = np.empty_like(M)
     try:
-        T = _axes(*second_moments(posterior)[[a, b]], ratio=spec.n_entities[a] / spec.n_entities[b])
-        both = (a, T), (b, np.linalg.inv(T).T)
+        T[a] = _axes(M[a], M[b], ratio=spec.n_entities[a] / spec.n_entities[b])
+        T[b] = np.linalg.inv(T[a]).T
     except np.linalg.LinAlgError:
-        # Factors whose sizes are further apart than float64 can hold: there is nothing to turn.
-        return posterior
-    mean, var = list(posterior.state.mean), list(posterior.state.var)
-    for e, turn in both:
-        mean[e] = (mean[e].astype(np.float64) @ turn).astype(mean[e].dtype)
-        var[e] = (var[e].astype(np.float64) @ (turn * turn)).astype(var[e].dtype)
-    return update_alpha(spec, posterior.with_factors(mean, var))
+        return  # factors whose sizes are further apart than float64 can hold: there is nothing to turn
+    yield T
 
 
 def _axes(M_a: Floats, M_b: Floats, *, ratio: float) -> Floats:
     L = np.linalg.cholesky(M_a)
     values, Q = np.linalg.eigh(L.T @ M_b @ L)
     return np.asarray(np.linalg.solve(L.T, Q) * (np.maximum(values, 0.0) * ratio) ** 0.25)
+
+
+def sparsest_axes(spec: Spec, posterior: Posterior, M: Floats, *, sheared: bool) -> Floats:
+    """Return the T_e, (E, K, K), that minimise Σ_e d_e/2 Σ_k log (T_eᵀ M_e T_e)_kk and leave every predictor as it is.
+
+    That is the bound after α has followed, and what lines the factors up with the group sparsity. One orthogonal T for
+    all sets; or, `sheared`, any T for the sets of one color and T⁻ᵀ for those of the other. Only factors that live in
+    the same entity sets are mixed.
+    """
+    # It brings Numba, which who only loads a model need not wait for.
+    from gcmf.engines.rotation_kernels import sparsest  # noqa: PLC0415
+
+    # Where α is fixed, tr(M_e) is all that counts, and no rotation changes it.
+    half = np.where(spec.unit_variance, 0.0, spec.n_entities / 2.0)
+    weight, color = half[:, None] * posterior.on, np.zeros(len(half), np.int64)
+    if spec.common:
+        M, weight = M.sum(axis=0, keepdims=True), np.full((1, M.shape[1]), half.sum())
+    if sheared and spec.two_colors is not None:
+        color = spec.two_colors
+    same = (posterior.on[:, :, None] == posterior.on[:, None, :]).all(axis=0)
+    return np.asarray(sparsest(M.copy(), weight, same, color, sheared)[color])

@@ -1,4 +1,4 @@
-"""Closed-form updates of α, τ and the bias priors."""
+"""Closed-form updates of α, of the likelihoods' parameters and of the bias priors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.model.posterior import BiasPrior, Gamma
+from gcmf.gamma import Gamma
+from gcmf.model.posterior import BiasPrior
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: Noise never falls below this share of a relation's variance: what is reproduced to 1e-5 of its spread has no noise
-#: left to learn, and the rounding errors of float64, which grow with the precision, would lower the bound.
-MIN_NOISE = 1e-10
 #: σ² of a bias layer never falls below this: at zero the layer could not come back (the data have unit scale).
 MIN_BIAS_SCALE = 1e-6
 
@@ -47,10 +45,13 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held
     return posterior._replace(alpha=Gamma(np.where(free, shape, old.shape), np.where(free, rate, old.rate)))
 
 
-def update_tau(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
-    """p = p₀ + n_m/2, q = q₀ + ½ Σ [(x − m)² + v]."""
-    rate = np.maximum(spec.priors.tau_rate + measured / 2.0, MIN_NOISE / 2.0 * spec.n_cells)
-    return posterior._replace(tau=Gamma(spec.tau_shape, np.where(spec.gaussian, rate, 1.0)))
+def update_parameters(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:
+    """Let every likelihood learn from the summed values of its relation, such as τ from the squared residuals."""
+    learned = [
+        likelihood.learn(p, float(total), float(n), spec.parameter_prior)
+        for likelihood, p, total, n in zip(spec.likelihoods, posterior.parameters, measured, spec.n_cells, strict=True)
+    ]
+    return posterior._replace(parameters=tuple(learned))
 
 
 def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
@@ -64,5 +65,5 @@ def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
     # Entities without a cell hold b = 0 and do not count: Σ (b̄ − μ̄)² is over the n that have one.
     squares = sums.bias_square - 2.0 * mean * sums.bias_sum + n * mean**2
     wide = np.maximum(squares / n + var, MIN_BIAS_SCALE)
-    found = BiasPrior(np.where(biased, mean, 0.0), np.where(biased, var, 0.0), np.where(biased, wide, 1.0))
-    return posterior._replace(bias=found)
+    prior = BiasPrior(np.where(biased, mean, 0.0), np.where(biased, var, 0.0), np.where(biased, wide, 1.0))
+    return posterior._replace(bias=prior)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.engines.base import State
-from gcmf.model.posterior import BiasPrior, Gamma, Posterior
+from gcmf.gamma import Gamma
+from gcmf.model.posterior import BiasPrior, Moments, Posterior
 
 if TYPE_CHECKING:
     from gcmf.model.spec import Spec
 
 
-def start(spec: Spec, on: np.ndarray, *, dtype: str, rng: np.random.Generator) -> Posterior:
+def start(spec: Spec, on: np.ndarray, *, dtype: str, rng: np.random.Generator) -> tuple[State, Posterior]:
     """Entries of U ~ N(0, K^-1/2), so that each predictor has about unit variance.
 
     ⟨α⟩ starts at the precision of those entries and is held there for a while by the driver, so that no factor
@@ -37,11 +38,14 @@ def start(spec: Spec, on: np.ndarray, *, dtype: str, rng: np.random.Generator) -
         alpha_shape = np.broadcast_to(alpha_shape.sum(axis=0), alpha_shape.shape).copy()
     target = np.where(spec.unit_variance[:, None], 1.0, size**-2.0)
     layers = np.zeros(len(spec.biased))
-    n = spec.n_cells / 2.0 + spec.priors.tau_shape
-    return Posterior(
-        state=State(mean, var, bias_mean, bias_var),
+    state = State(mean, var, bias_mean, bias_var)
+    return state, Posterior(
         alpha=Gamma(alpha_shape, alpha_shape / target),
-        tau=Gamma(n, n.copy()),
+        parameters=tuple(
+            likelihood.start(largest, n, spec.parameter_prior)
+            for likelihood, largest, n in zip(spec.likelihoods, spec.largest, spec.n_cells, strict=True)
+        ),
         bias=BiasPrior(layers, layers + 1.0 / (1.0 + spec.n_bias), layers + 1.0),
         on=on.copy(),
+        moments=Moments.of(state),
     )

@@ -84,7 +84,7 @@ def _entity(fitted: Fitted, e: int, layer: int, i: Indices) -> _Entity:
 
 def _answer(fitted: Fitted, m: int, j: Indices, theta: Floats, var: Floats) -> tuple[Floats, Floats]:
     likelihood, (center, scale) = fitted.likelihoods[m], fitted.measure(m, j)
-    std = np.sqrt(likelihood.variance(theta, var, float(fitted.noise[m]))) * scale
+    std = np.sqrt(likelihood.variance(theta, var, fitted.parameters[m])) * scale
     return likelihood.mean(theta, var) * scale + center, std
 
 
@@ -104,14 +104,14 @@ class Score(NamedTuple):
 
 def score_cells(fitted: Fitted, m: int, parts: Iterable[tuple[Indices, Indices, Floats]]) -> Score:
     """Compare predictions with cells (i, j, x) that come in parts."""
-    likelihood, noise = fitted.likelihoods[m], float(fitted.noise[m])
+    likelihood, p = fitted.likelihoods[m], fitted.parameters[m]
     squares = absolute = log_density = 0.0
     n, truth, guess = 0, [], []
     for i, j, x in parts:
         theta, var = theta_pairs(fitted, m, i, j)
         mean, _ = _answer(fitted, m, j, theta, var)
         center, scale = fitted.measure(m, j)
-        log_density += float(likelihood.log_predictive((x - center) / scale, theta, var, noise).sum())
+        log_density += float(likelihood.log_predictive((x - center) / scale, theta, var, p).sum())
         log_density -= float(np.log(np.broadcast_to(scale, x.shape)).sum())
         squares += float(((x - mean) ** 2).sum())
         absolute += float(np.abs(x - mean).sum())

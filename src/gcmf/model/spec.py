@@ -13,7 +13,8 @@ from scipy.special import gammaln
 from gcmf.data.cells import HOLE
 from gcmf.engines.base import Block, Problem
 from gcmf.errors import DataError, OptionError
-from gcmf.likelihoods import Gaussian, Likelihood, resolve
+from gcmf.gamma import with_mode
+from gcmf.likelihoods import Likelihood, ParameterPrior, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from gcmf.data.collection import Collection
     from gcmf.data.schema import Schema
     from gcmf.options import FitOptions, Priors
-
-#: The shape that a MAP fit counts for a precision is at least this: below zero its density has no mode.
-MIN_SHAPE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,8 @@ class Spec:
     center: NDArray[np.float64]
     scale: NDArray[np.float64]
     """Cells are fitted as (x − center)/scale, (M,)."""
-    weight: NDArray[np.float64]
-    """Curvature of each relation's bound before fitting, (M,); Gaussian ones are replaced by ⟨τ⟩."""
+    largest: NDArray[np.float64]
+    """The largest cell of each relation, (M,)."""
     sizes: tuple[int, ...]
     """Entities per set."""
     observed: tuple[NDArray[np.bool_], ...]
@@ -92,9 +90,15 @@ class Spec:
         return np.array([color[e] for e in range(len(self.sizes))])
 
     @cached_property
-    def gaussian(self) -> NDArray[np.bool_]:
-        """Which relations have a noise precision, (M,)."""
-        return np.array([isinstance(likelihood, Gaussian) for likelihood in self.likelihoods])
+    def layers(self) -> tuple[list[int], ...]:
+        """Bias layers of each entity set, in the order of its blocks."""
+        return tuple([2 * m + side for m, ends in enumerate(self.ends) for side in (0, 1) if ends[side] == e]
+                     for e in range(len(self.sizes)))  # fmt: skip
+
+    @cached_property
+    def parameter_prior(self) -> ParameterPrior:
+        """Hyper-prior of what likelihoods learn."""
+        return ParameterPrior(self.priors.tau_shape, self.priors.tau_rate, self.point)
 
     @cached_property
     def has_bias(self) -> NDArray[np.bool_]:
@@ -110,21 +114,8 @@ class Spec:
     def alpha_prior(self) -> NDArray[np.float64]:
         """a₀ of each entity set, (E, 1); of a MAP fit at least so much that α has a mode in the smallest sets."""
         counts = np.full_like(self.n_entities, self.n_entities.min()) if self.common else self.n_entities
-        return self._with_mode(self.priors.alpha_shape, counts)[:, None]
-
-    @cached_property
-    def tau_prior(self) -> NDArray[np.float64]:
-        """p₀ of each relation, (M,), of a MAP fit at least so much that τ has a mode."""
-        return self._with_mode(self.priors.tau_shape, self.n_cells)
-
-    def _with_mode(self, shape: float, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Prior shape of precisions that so many numbers tell of: a mode needs shape + counts/2 > 1."""
-        return np.maximum(shape, 1.0 + MIN_SHAPE - counts / 2.0) if self.point else np.full_like(counts, shape)
-
-    @cached_property
-    def tau_shape(self) -> NDArray[np.float64]:
-        """p = p₀ + n_m/2 where there is noise to learn, (M,); of a MAP fit one less, so that its "mean" is the mode."""
-        return np.where(self.gaussian, self.tau_prior + self.n_cells / 2.0 - self.point, 1.0)
+        shape = self.priors.alpha_shape
+        return np.asarray(with_mode(shape, counts) if self.point else np.full_like(counts, shape))[:, None]
 
     @cached_property
     def off_level(self) -> NDArray[np.float64]:
@@ -145,7 +136,7 @@ class Spec:
         relation's mean, this is w/f″, with f′ = w m − wz. 1 for Gaussian cells and exact expectations.
         """
         pairs = zip(self.likelihoods, self.offset.tolist(), strict=True)
-        return np.array([_looseness(likelihood, offset) for likelihood, offset in pairs])
+        return np.array([likelihood.looseness(offset) for likelihood, offset in pairs])
 
     @cached_property
     def price(self) -> NDArray[np.float64]:
@@ -180,7 +171,7 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         schema=schema, likelihoods=likelihoods, ends=ends, sizes=sizes, observed=observed, biased=biased,
         center=np.array([s.center for s in stats]),
         scale=np.array([s.scale for s in stats]),
-        weight=np.array([lik.weight(s.largest) for lik, s in zip(likelihoods, stats, strict=True)]),
+        largest=np.array([s.largest for s in stats]),
         n_entities=np.array([o.sum() for o in observed], dtype=float),
         n_cells=np.array([r.cells.n_cells for r in relations], dtype=float),
         n_weighed=np.array([r.cells.n_cells * (1.0 + (lik.zero_weight - 1.0) * (1.0 - s.mean))
@@ -194,16 +185,6 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         priors=options.priors,
     )  # fmt: skip
     return spec, problem
-
-
-def _looseness(likelihood: Likelihood, theta: float) -> float:
-    """w/f″ of a typical cell, its slope f′ taken from the quadratic form on either side of θ."""
-    step = 1e-3 * max(abs(theta), 1.0)
-    m, v = np.array([theta - step, theta, theta + step]), np.zeros(3)
-    x = np.full(3, likelihood.mean(m, v)[1])
-    w, wz = likelihood.quadratic(x, m, v, likelihood.weight(float(x[0])))
-    slope = w * m - wz
-    return float(max(w[1] * 2.0 * step / max(slope[2] - slope[0], 1e-300), 1.0))
 
 
 def _check_memory(n_entities: int, options: FitOptions) -> None:
@@ -244,7 +225,7 @@ def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
     value, n = cells.rows.value, cells.n_cells
     total = sum(float(x.sum()) for x in _listed(value))
     largest = max((float(x.max(initial=0.0)) for x in _listed(value)), default=0.0)
-    if not isinstance(likelihood, Gaussian):
+    if not likelihood.standardized:
         constant = sum(float(likelihood.constant(x).sum()) for x in _listed(value))
         return _Summary(total / n, 0.0, 1.0, largest, constant)
     low = min((float(x.min(initial=np.inf)) for x in _listed(value)), default=np.inf)

@@ -11,8 +11,8 @@ import pandas as pd
 from scipy import sparse
 
 from gcmf.data.adapters import read
-from gcmf.data.block import Request
 from gcmf.data.collection import Collection
+from gcmf.data.raw import Request
 from gcmf.data.relation import Relation
 from gcmf.data.schema import likelihood_name
 from gcmf.data.units import Units
@@ -26,7 +26,7 @@ from gcmf.omics.views import OBSERVATIONS, PerView, View, Views, modalities, per
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.data.block import Block
+    from gcmf.data.raw import RawCells
     from gcmf.data.schema import LikelihoodLike
 
 Likelihoods = str | Mapping[str, "str | LikelihoodLike"] | None
@@ -175,7 +175,7 @@ def _relation(
     return Relation(view.name, OBSERVATIONS, view.name, block, likelihood)
 
 
-def _block(x: Any, request: Request, *, rows: pd.Index[Any], cols: pd.Index[Any]) -> Block:  # noqa: ANN401
+def _block(x: Any, request: Request, *, rows: pd.Index[Any], cols: pd.Index[Any]) -> RawCells:  # noqa: ANN401
     """Read a matrix under the names of its rows and columns."""
     if sparse.issparse(x):
         return replace(read(x, request), row_ids=Vocabulary(rows), col_ids=Vocabulary(cols))

@@ -1,9 +1,11 @@
 """A fitted model in one file: safetensors with JSON metadata, versioned, checksummed, and unable to run code.
 
-`layout` says what a file holds; `document` turns a model into such plain values and back (`collective` for `GCMF`,
-`views` for `PCA`, `CCA` and `GFA`, `upgrade` from older formats), `ids` the ids of an entity set into tensors,
-`container` all of it into a file, and `files` puts the file in its place. Whatever is read is compared with the
-description, and each part with the others, before anything is made of it; whatever is written was read back first.
+`layout` says what a file holds; `document` turns an estimator into such plain values and back, also from older formats
+(`collective` does so for what is fitted by `GCMF`), `ids` the ids of an entity set into tensors, `container` all of it
+into a file, and `files` puts the file in its place. Whatever is read is compared with the description, and each part
+with the others, before anything is made of it; whatever is written was read back first.
+
+Estimators stand above this package: each says by `_stored` what it holds, and takes it back by `_restore`.
 """
 
 from __future__ import annotations
@@ -13,20 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from gcmf.errors import StorageError
 from gcmf.storage.container import read, write
-from gcmf.storage.document import describe, rebuild
+from gcmf.storage.document import describe, rebuild, upgrade
 from gcmf.storage.files import check_target
 from gcmf.storage.ids import encode, refuse
 from gcmf.storage.layout import MalformedError
-from gcmf.storage.upgrade import upgrade
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Mapping
+
+    import pandas as pd
 
     from gcmf.data.vocabulary import Vocabulary
-    from gcmf.estimators.cca import CCA
-    from gcmf.estimators.gcmf import GCMF
-    from gcmf.estimators.gfa import GFA
-    from gcmf.estimators.pca import PCA
 
 __all__ = ["check", "load", "save", "to_dict"]
 
@@ -41,20 +40,17 @@ def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
     """
     path = Path(path)
     check_target(path)
-    document = describe(model)
-    for entity in document.get("entities", ()):
-        for part, key in _ids(entity):
-            part[key] = encode(part[key], entity=entity["name"])
+    document = _with_ids(describe(model), lambda ids, entity: encode(ids, entity=entity))
     try:
-        rebuild(document)
+        rebuild(document, {document["class"]: type(model)})
     except MalformedError as error:
         msg = f"Cannot write the model to {path}, as it could not be read back: {error}."
         raise StorageError(msg) from error
     write(path, document)
 
 
-def load(path: str | Path) -> GCMF | CCA | GFA | PCA:
-    """Read a model that `save` wrote: no training data is needed, and predictions are the same to the bit.
+def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:  # noqa: ANN401 - one of the classes
+    """Read a model that `save` wrote, as one of these classes: a file never chooses what is imported.
 
     Raises
     ------
@@ -64,20 +60,15 @@ def load(path: str | Path) -> GCMF | CCA | GFA | PCA:
     path = Path(path)
     try:
         version, document = read(path)
-        model: GCMF | CCA | GFA | PCA = rebuild(upgrade(document, version))
+        return rebuild(upgrade(document, version), classes)
     except MalformedError as error:
         msg = f"{path} is no sound gcmf model: {error}. Take a copy from elsewhere, or fit and save the model again."
         raise StorageError(msg) from error
-    return model
 
 
 def to_dict(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
     """Return a fitted model as plain numbers, strings, lists and NumPy arrays; ids are lists."""
-    document = describe(model)
-    for entity in document.get("entities", ()):
-        for part, key in _ids(entity):
-            part[key] = part[key].tolist()
-    return document
+    return _with_ids(describe(model), lambda ids, _: ids.tolist())
 
 
 def check(path: str | Path, vocabularies: Mapping[str, Vocabulary]) -> None:
@@ -87,8 +78,10 @@ def check(path: str | Path, vocabularies: Mapping[str, Vocabulary]) -> None:
         refuse(vocabulary.ids, entity=name)
 
 
-def _ids(entity: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield where the description of an entity set holds ids: the set's own, and the categories they were from."""
-    yield entity, "ids"
-    if "kind" in entity:
-        yield entity["kind"], "categories"
+def _with_ids(document: dict[str, Any], turned: Callable[[pd.Index[Any], str], object]) -> dict[str, Any]:
+    """Turn the ids of every entity set, and the categories that they were from, into something else."""
+    for entity in document.get("entities", ()):
+        entity["ids"] = turned(entity["ids"], entity["name"])
+        if "kind" in entity:
+            entity["kind"]["categories"] = turned(entity["kind"]["categories"], entity["name"])
+    return document

@@ -19,10 +19,11 @@ from gcmf.likelihoods import Gaussian, resolve
 from gcmf.model.explained import Explained
 from gcmf.model.fitted import Fitted
 from gcmf.storage.ids import decode
-from gcmf.storage.layout import LIKELIHOODS, SCHEMA, MalformedError, Matcher, refuse
+from gcmf.storage.layout import LIKELIHOODS, SCHEMA, MalformedError, Matcher, refuse, refuse_faults
 
 if TYPE_CHECKING:
-    from gcmf.fit import Status
+    from collections.abc import Mapping
+
     from gcmf.likelihoods import Likelihood
 
 #: Fields of `Fitted` that are more than arrays; each has its own place in the document.
@@ -33,11 +34,9 @@ _INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "U
 # --- out ----------------------------------------------------------------------------------------------------
 
 
-def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - a GCMF
-    """Return what a `GCMF` holds beyond what every estimator does."""
-    fitted: Fitted = model.fitted_
+def describe_fitted(fitted: Fitted) -> dict[str, Any]:
+    """Return a fitted model as plain values and arrays; only the ids are still pandas indexes."""
     return {
-        "frame": model._frame,
         "relations": [
             {**asdict(relation), "likelihood": _write_likelihood(likelihood), **_write_units(units)}
             for relation, likelihood, units in zip(
@@ -80,7 +79,7 @@ def _write_kind(kind: IdKind | None) -> dict[str, Any]:
 # --- in -----------------------------------------------------------------------------------------------------
 
 
-def matcher(document: dict[str, Any]) -> Matcher:
+def schema_matcher(document: dict[str, Any]) -> Matcher:
     """Return what compares arrays with the sets and relations of a document, which are compared here."""
     Matcher().match({key: document.get(key) for key in SCHEMA}, SCHEMA, "")
     entities, relations = [e["name"] for e in document["entities"]], document["relations"]
@@ -96,16 +95,6 @@ def matcher(document: dict[str, Any]) -> Matcher:
 
     sizes = {"entities": len(entities), "relations": len(relations), "layers": 2 * len(relations)}
     return Matcher(sizes, member_of)
-
-
-def settle(model: Any, document: dict[str, Any], status: Status, sizes: dict[str, int]) -> None:  # noqa: ANN401
-    """Give a `GCMF` the fit that a document holds, whose form was compared already and is of these sizes."""
-    if 0 in [sizes[_members(entity["name"])] for entity in document["entities"]]:
-        refuse("fitted/mean", 0, "at least one member of every entity set")
-    fitted = _read_fitted(document, sizes)
-    _check_numbers(fitted)
-    model._frame = document["frame"]
-    model._settle(fitted, document["trace"], status)
 
 
 def _members(entity: str) -> str:
@@ -127,7 +116,11 @@ def _check_schema(entities: list[str], relations: list[dict[str, Any]]) -> None:
         raise MalformedError(msg)
 
 
-def _read_fitted(document: dict[str, Any], sizes: dict[str, int]) -> Fitted:
+def read_fitted(document: Mapping[str, Any]) -> Fitted:
+    """Return the fitted model that `describe_fitted` took, from a document whose form was compared already."""
+    sizes = [len(mean) for mean in document["fitted"]["mean"]]
+    if 0 in sizes:
+        refuse("fitted/mean", 0, "at least one member of every entity set")
     relations = document["relations"]
     likelihoods = tuple(_read_likelihood(r["likelihood"], f"relations/{m}/likelihood") for m, r in enumerate(relations))
     schema = Schema(
@@ -136,15 +129,17 @@ def _read_fitted(document: dict[str, Any], sizes: dict[str, int]) -> Fitted:
               for r, lik in zip(relations, likelihoods, strict=True)),
     )  # fmt: skip
     arrays: dict[str, Any] = {name: tuple(a) if isinstance(a, list) else a for name, a in document["fitted"].items()}
-    return Fitted(
+    fitted = Fitted(
         schema=schema,
-        vocabularies={entity["name"]: _read_vocabulary(entity, sizes[_members(entity["name"])], f"entities/{e}")
+        vocabularies={entity["name"]: _read_vocabulary(entity, sizes[e], f"entities/{e}")
                       for e, entity in enumerate(document["entities"])},
         likelihoods=likelihoods,
         units=tuple(_read_units(r, m) for m, r in enumerate(relations)),
         explained=Explained(**document["explained"]),
         **arrays,
     )  # fmt: skip
+    _check_numbers(fitted)
+    return fitted
 
 
 def _read_likelihood(written: dict[str, Any], where: str) -> Likelihood:
@@ -184,9 +179,7 @@ def _check_numbers(fitted: Fitted) -> None:
         "fitted/on says that a factor is off which has a prior": bool((fitted.prior_var[off] != 0).any()),
         "fitted/on says that a factor is off which is active": bool((fitted.activity[off] != 0).any()),
     }
-    for fault, there in faults.items():
-        if there:
-            raise MalformedError(fault)
+    refuse_faults(faults)
 
 
 # --- ids ----------------------------------------------------------------------------------------------------

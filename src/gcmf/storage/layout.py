@@ -208,6 +208,13 @@ def refuse(where: str, value: object, wanted: str) -> NoReturn:
     raise MalformedError(msg)
 
 
+def refuse_faults(faults: dict[str, bool]) -> None:
+    """Refuse a document for the first fault that it has."""
+    for fault, there in faults.items():
+        if there:
+            raise MalformedError(fault)
+
+
 def _is_text(value: Any) -> bool:  # noqa: ANN401 - a string
     """Whether a string is whole characters: half of one cannot be shown, or be the name of a column of polars."""
     try:

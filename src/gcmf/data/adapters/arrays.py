@@ -1,110 +1,110 @@
-"""NumPy arrays and masked arrays: ids are positions, unless they are given."""
+"""Arrays, masked arrays and sparse matrices: ids are positions, unless they are given."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.block import Block, Request, Source, as_numbers
 from gcmf.data.id_kind import kind_of
 from gcmf.data.positions import Cycle, Runs
+from gcmf.data.raw import RawCells, Request, Source
 from gcmf.data.vocabulary import Vocabulary, as_index, id_faults, is_id_list
-from gcmf.errors import DataError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from gcmf.data.positions import Positions
 
-def read_array(data: npt.NDArray[Any], request: Request) -> Block:
+
+def read_array(data: npt.NDArray[Any], request: Request) -> RawCells:
     """Read a 2-D array; NaN is a missing cell."""
-    check_two_dimensional(data, request)
-    refuse_blanks(request, "an array", "NaN")
-    x = as_numbers(data, what=f"relation {request.name!r}: the values")
-    return labeled_block(x, observed_cells(x), request)
+    _check_two_dimensional(data, request)
+    request.refuse_blanks("an array", "NaN")
+    x = request.as_numbers(data)
+    return labeled_cells(x, ~np.isnan(x), request)
 
 
-def read_masked(data: np.ma.MaskedArray[Any, Any], request: Request) -> Block:
+def read_masked(data: np.ma.MaskedArray[Any, Any], request: Request) -> RawCells:
     """Read a 2-D masked array; a masked cell is missing, and NaN in any other is a fault."""
-    check_two_dimensional(data, request)
-    refuse_blanks(request, "a masked array", "masked")
-    x = as_numbers(np.ma.getdata(data), what=f"relation {request.name!r}: the values")
-    return labeled_block(x, ~np.ma.getmaskarray(data), request)
+    _check_two_dimensional(data, request)
+    request.refuse_blanks("a masked array", "masked")
+    return labeled_cells(request.as_numbers(np.ma.getdata(data)), ~np.ma.getmaskarray(data), request)
 
 
-def labeled_block(x: npt.NDArray[Any], observed: npt.NDArray[np.bool_], request: Request) -> Block:
-    """Return the observed cells of a 2-D array, under the ids that were given or else under positions."""
-    row_ids, col_ids, faults = vocabularies(request, x.shape)
-    if faults:
-        # There is no telling which line is whose, so no cell is kept: the faults are all that matters.
-        none = np.empty(0, dtype=np.int32)
-        return Block(row_ids, col_ids, none, none, np.empty(0), faults=faults)
-    return dense_block(x, observed, row_ids=row_ids, col_ids=col_ids)
+def read_sparse(data: Source, request: Request) -> RawCells:
+    """Read a sparse matrix without making it dense; what its blanks are must be said.
 
-
-def vocabularies(request: Request, shape: tuple[int, int]) -> tuple[Vocabulary, Vocabulary, tuple[str, ...]]:
-    """Return the ids of rows and columns, given or else positions, and what is wrong with them.
-
-    Raises
-    ------
-    DataError
-        When there are not as many ids as rows or columns, or when they are no list of ids.
+    With `blanks="missing"` the stored entries are the observed cells, stored zeros among them. With
+    `blanks="zero"` every cell is observed, and only the nonzero ones are listed.
     """
-    made: list[Vocabulary] = []
-    faults: list[str] = []
-    for option, ids, size in (("row_ids", request.row_ids, shape[0]), ("col_ids", request.col_ids, shape[1])):
-        side = "row" if option == "row_ids" else "column"
-        if ids is None:
-            made.append(Vocabulary.positions(size))
-            continue
-        if not is_id_list(ids):
-            msg = f"relation {request.name!r}: {option}= must be a list of ids, one per {side}. Got {ids!r}."
-            raise DataError(msg)
-        index = as_index(ids)
-        if len(index) != size:
-            msg = f"relation {request.name!r}: {option}= has {len(index)} ids, and the data has {size} {side}s."
-            raise DataError(msg)
-        wrong = id_faults(index, f"relation {request.name!r}, {side} ids")
-        made.append(Vocabulary.positions(size) if wrong else Vocabulary(index).of_kind(kind_of(ids)))
-        faults += wrong
-    return made[0], made[1], tuple(faults)
-
-
-def refuse_blanks(request: Request, what: str, missing: str) -> None:
-    """Refuse `blanks=` for data that has no blanks."""
-    if request.blanks is not None:
-        msg = (
-            f"relation {request.name!r}: blanks={request.blanks!r} is for data that lists its cells, sparse matrices,"
-            f" triplets and long tables; {what} has a value for every cell, and a missing one is {missing}. Leave"
-            " blanks= out."
+    _check_two_dimensional(data, request)
+    if max(data.shape) > np.iinfo(np.int32).max:
+        request.refuse(f"{max(data.shape):,} entities on one side are too many.")
+    if request.blanks is None:
+        request.explain_blanks("a scipy.sparse matrix")
+    if request.blanks == "missing" and data.format in ("bsr", "dia"):
+        request.refuse(
+            f"a {data.format} matrix stores zeros as padding, so its observed zeros cannot be told from missing"
+            " cells; give it as csr, csc or coo with the padding removed."
         )
-        raise DataError(msg)
+    i, j, x = _stored(data)
+    row_ids, col_ids, faults = _vocabularies(request, data.shape)
+    cells = RawCells(row_ids, col_ids, i, j, request.as_numbers(x), faults=faults)
+    return cells.fill_blanks() if request.filled else cells
 
 
-def observed_cells(x: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return which cells of an array are not NaN."""
-    return ~np.isnan(x) if x.dtype.kind == "f" else np.ones(x.shape, dtype=np.bool_)
+def labeled_cells(x: npt.NDArray[Any], observed: npt.NDArray[np.bool_], request: Request) -> RawCells:
+    """Return the observed cells of a 2-D array, under the ids that were given or else under positions."""
+    row_ids, col_ids, faults = _vocabularies(request, x.shape)
+    return replace(dense_cells(x, observed, row_ids=row_ids, col_ids=col_ids), faults=faults)
 
 
-def dense_block(
+def dense_cells(
     x: npt.NDArray[Any], observed: npt.NDArray[np.bool_], *, row_ids: Vocabulary, col_ids: Vocabulary
-) -> Block:
-    """Return the observed cells of a 2-D array as a block, in row-major order."""
+) -> RawCells:
+    """Return the observed cells of a 2-D array, in row-major order."""
     height, width = x.shape
     if observed.all():
-        rows, cols = Runs(np.arange(height + 1) * width), Cycle(width, x.size)
-        return Block(row_ids, col_ids, rows, cols, x.reshape(-1))
+        return RawCells(row_ids, col_ids, Runs(np.arange(height + 1) * width), Cycle(width, x.size), x.reshape(-1))
     ends = np.concatenate([[0], np.cumsum(np.count_nonzero(observed, axis=1))])
     j = np.broadcast_to(np.arange(width, dtype=np.int32), x.shape)[observed]
-    return Block(row_ids, col_ids, Runs(ends), j, x[observed])
+    return RawCells(row_ids, col_ids, Runs(ends), j, x[observed])
 
 
-def check_two_dimensional(data: Source, request: Request) -> None:
-    """Refuse data that is not a matrix."""
+def _check_two_dimensional(data: Source, request: Request) -> None:
     if data.ndim != 2:
-        msg = (
-            f"relation {request.name!r}: the data has {data.ndim} dimensions, shape {tuple(data.shape)}, and"
-            f" a relation needs 2, for {request.rows} and {request.cols}. Reshape it, or give one relation"
-            " per slice."
+        request.refuse(
+            f"the data has {data.ndim} dimensions, shape {tuple(data.shape)}, and a relation needs 2, for"
+            f" {request.rows} and {request.cols}. Reshape it, or give one relation per slice."
         )
-        raise DataError(msg)
+
+
+def _stored(data: Source) -> tuple[Positions, Positions, Source]:
+    """Return the stored entries of a matrix, where it holds them if it can be."""
+    if data.format in ("csr", "csc"):
+        runs, partner = Runs(data.indptr), data.indices[: data.nnz]
+        i, j = (runs, partner) if data.format == "csr" else (partner, runs)
+        return i, j, data.data[: data.nnz]
+    cells = data.tocoo(copy=False)
+    return cells.row, cells.col, cells.data
+
+
+def _vocabularies(request: Request, shape: tuple[int, ...]) -> tuple[Vocabulary, Vocabulary, tuple[str, ...]]:
+    """Return the ids of rows and columns, given or else positions, and what is wrong with them."""
+    rows, row_faults = _vocabulary(request, request.row_ids, "row", "row_ids=", size=shape[0])
+    cols, col_faults = _vocabulary(request, request.col_ids, "column", "col_ids=", size=shape[1])
+    return rows, cols, (*row_faults, *col_faults)
+
+
+def _vocabulary(request: Request, ids: Source, side: str, option: str, *, size: int) -> tuple[Vocabulary, list[str]]:
+    if ids is None:
+        return Vocabulary.positions(size), []
+    if not is_id_list(ids):
+        request.refuse(f"{option} must be a list of ids, one per {side}. Got {ids!r}.")
+    index = as_index(ids)
+    if len(index) != size:
+        request.refuse(f"{option} has {len(index)} ids, and the data has {size} {side}s.")
+    faults = id_faults(index, f"relation {request.name!r}, {side} ids")
+    return Vocabulary.positions(size) if faults else Vocabulary(index).of_kind(kind_of(ids)), faults

@@ -1,0 +1,84 @@
+"""One run as it stands, and the iteration that every method is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gcmf.model import moves
+from gcmf.model.elbo import elbo
+from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters
+from gcmf.model.init import start
+from gcmf.model.posterior import Moments, Posterior, given_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from gcmf.engines.base import Engine
+    from gcmf.model.spec import Spec
+
+#: The name under which the run is kept after each sweep whose bound was finite and had not fallen.
+GOOD = "last good sweep"
+
+
+class Run:
+    """What is known of a run: small things here, factors and biases in its engine."""
+
+    def __init__(self, spec: Spec, engine: Engine) -> None:
+        self.spec, self.engine = spec, engine
+        self.posterior: Posterior
+        self.measured = np.full(len(spec.ends), np.nan)
+        """The engine's summed values of each relation as of the last sweep, (M,)."""
+        self.trace: list[float] = []
+        """The bound after every sweep."""
+        self._kept: dict[str, tuple[Posterior, NDArray[np.float64]]] = {}
+
+    def begin(self, on: NDArray[np.bool_], *, dtype: str, rng: np.random.Generator) -> None:
+        """Start from random factors where `on` allows them."""
+        state, self.posterior = start(self.spec, on, dtype=dtype, rng=rng)
+        self.engine.place(state)
+
+    def sweep(self, *, pooled: bool = False, held: int = 0) -> None:
+        """One iteration: every entity set, then α, the likelihoods' parameters and the bias priors.
+
+        `pooled` and `held` are about α, see `update_alpha`.
+        """
+        spec, given = self.spec, given_of(self.spec, self.posterior)
+        swept = [self.engine.sweep(e, given) for e in range(len(spec.sizes))]
+        # Each relation is measured by one of its two sets.
+        self.measured = np.fmax.reduce([of_set.measured for of_set in swept])
+        posterior = update_alpha(spec, self.posterior._replace(moments=Moments.swept(swept)), pooled=pooled, held=held)
+        posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
+        self.posterior = moves.shift(spec, self.engine, posterior)
+
+    def bound(self) -> float:
+        """Return the bound after a sweep."""
+        return elbo(self.spec, self.posterior, self.measured)
+
+    def touched_bound(self) -> float:
+        """Return the bound at any state: a pass over the cells, each with a form that touches at its θ."""
+        return elbo(self.spec, self.posterior, self.engine.measure(given_of(self.spec, self.posterior)))
+
+    def size(self, bound: float) -> float:
+        """What changes of the bound are compared with: its size, or the number of cells where it is near zero."""
+        return max(abs(bound), float(self.spec.n_weighed.sum()))
+
+    def keep(self, slot: str) -> None:
+        """Remember the run as it is now under this name."""
+        self.engine.keep(slot)
+        self._kept[slot] = self.posterior, self.measured
+
+    def has(self, slot: str) -> bool:
+        """Whether something is kept under this name."""
+        return slot in self._kept
+
+    def drop(self, slot: str) -> None:
+        """Forget what was kept under this name."""
+        self.engine.drop(slot)
+        del self._kept[slot]
+
+    def restore(self, slot: str) -> None:
+        """Go back to what was kept under this name; the trace stays as it is."""
+        self.engine.restore(slot)
+        self.posterior, self.measured = self._kept[slot]
