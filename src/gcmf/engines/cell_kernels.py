@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from gcmf.engines.compiled import address_of, inlined
+from gcmf.engines.compiled import address_of, inlined, kernel
 from gcmf.engines.records import BLOCK, BYTES, CHUNK, DOUBLE, LISTED, PASS, SCRATCH, SINGLE, ZEROS
 from gcmf.engines.simd import (
     LANES,
@@ -35,20 +35,32 @@ MANY_PARTNERS = 1 << 20
 FLUSH = 512
 #: The rows of a sum after the Kp rows of Σ w ū_j ū_jᵀ: Σ wt ū_j, Σ w ū_j, Σ w ũ_j, and one of scalars:
 TARGET, FIRST, SPREAD, SCALARS = range(4)
-#: Σ w, Σ wt, Σ wt², the value of the cells, how many cells were seen, and Σ w b̃_j.
-WEIGHT, TARGETS, SQUARES, VALUE, SEEN, BIAS_SPREAD = range(6)
+#: Σ w, Σ wt, Σ wt², the value of the cells, and Σ w b̃_j.
+WEIGHT, TARGETS, SQUARES, VALUE, BIAS_SPREAD = range(5)
 #: The working precision: `cell_functions` compiles for either.
 real = np.float32
 
 
 def cell_functions(dtype):
-    """Where `copy_row` and `visit_cells` lie, compiled for a working precision if they are not yet."""
+    """Where the functions that kernels call by address lie, compiled for a working precision if they are not yet."""
     word, number, flag, dtype = types.intp, types.float64, types.boolean, np.dtype(dtype)
     copy, visit = number(word, word, word, flag), number(word, word, word, word, word, number, flag, word, word)
-    return (
-        address_of(copy_row, copy, dtype.name, real=dtype.type),
-        address_of(visit_cells, visit, dtype.name, real=dtype.type),
-    )
+    return {
+        "copy_row": address_of(copy_row, copy, dtype.name, real=dtype.type),
+        "visit_cells": address_of(visit_cells, visit, dtype.name, real=dtype.type),
+    }
+
+
+@kernel
+def pack(mean, var, active, pairs):
+    """The active columns of means and of variances side by side, each padded with zeros: pairs (n, 2 Kp)."""
+    width = pairs.shape[1] // 2
+    for i in range(len(mean)):
+        for k in range(len(active)):
+            pairs[i, k] = mean[i, active[k]]
+            pairs[i, width + k] = var[i, active[k]]
+        for k in range(len(active), width):
+            pairs[i, k] = pairs[i, width + k] = 0
 
 
 def copy_row(rows_at, row, scratch_at, writing):
@@ -207,7 +219,6 @@ def _add_unit(partners, n, chunk, scalars, sign, real):
     scalars[WEIGHT] += sign * n
     scalars[TARGETS] += sign * sum_wt
     scalars[SQUARES] += sign * squares
-    scalars[SEEN] += sign * n
     scalars[BIAS_SPREAD] += sign * spread
 
 
@@ -218,8 +229,8 @@ def _add_others(block, partners, n, chunk, scalars, real):
     Of least squares some cells are holes. Where they correct a row of zeros, a hole takes its zero away, and another
     cell moves it. The weights of other likelihoods are there already, and their targets still lack the partners' biases.
     """
-    least_squares, fill, corrects = block.least_squares, block.summed.fill, float(block.summed.layout == ZEROS)
-    squares, n_seen, sum_w, sum_wt, spread = 0.0, 0.0, real(0), real(0), real(0)
+    least_squares, fill, corrects = block.least_squares, block.summed.fill, 1.0 if block.summed.layout == ZEROS else 0.0
+    squares, sum_w, sum_wt, spread = 0.0, real(0), real(0), real(0)
     for c in range(n):
         j = chunk.place[c]
         if least_squares:
@@ -228,15 +239,12 @@ def _add_others(block, partners, n, chunk, scalars, real):
             chunk.target[c] = seen * t - corrects * t_zero
             chunk.weight[c] = seen - corrects
             squares += seen * t * t - corrects * t_zero * t_zero
-            n_seen += seen - corrects
         else:
             chunk.target[c] -= chunk.weight[c] * partners.bias[j]
-            n_seen += chunk.seen[c]
         sum_w += chunk.weight[c]
         sum_wt += chunk.target[c]
         spread += chunk.weight[c] * partners.bias_var[j]
     scalars[SQUARES] += squares
-    scalars[SEEN] += n_seen
     scalars[WEIGHT] += sum_w
     scalars[TARGETS] += sum_wt
     scalars[BIAS_SPREAD] += spread
@@ -281,7 +289,7 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
             total += call(
                 block.weigh_chunk,
                 (n, place_of(chunk.x), place_of(chunk.m), place_of(chunk.v), place_of(chunk.seen), block.zero_weight,
-                 block.parameters.address, place_of(chunk.weight), place_of(chunk.target)),
+                 block.parameters.size, block.parameters.address, place_of(chunk.weight), place_of(chunk.target)),
             )  # fmt: skip
         elif measuring:
             for c in range(n):

@@ -35,13 +35,13 @@ def digest_of(folder: Traversable) -> str:
 
 #: Which sources the compiled code of this process is of.
 SOURCES = digest_of(resources.files(__package__))
-_OPTIONS = {"nogil": True, "error_model": "numpy"}
-_ROWS = {
-    **_OPTIONS,
-    "fastmath": {"contract", "reassoc", "nsz", "arcp"},
-    # Nothing here makes an array: without this, every look at one would count a reference, millions of times.
+_OPTIONS = {
+    "nogil": True,
+    "error_model": "numpy",
+    # Compiled code makes no arrays: without this, every look at one would count a reference, millions of times.
     "_nrt": False,
 }
+_FAST = {**_OPTIONS, "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
 
 
 def compiled(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what njit makes
@@ -50,30 +50,34 @@ def compiled(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what njit m
 
 
 def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401
-    """Compile what Python calls to go over rows or cells; such code makes no arrays."""
-    return njit(cache=True, **_ROWS)(_named(function))
+    """As `compiled`, for loops over rows and cells: sums may be taken in any order."""
+    return njit(cache=True, **_FAST)(_named(function))
 
 
 def inlined(function: Callable[..., Any]) -> Any:  # noqa: ANN401
     """A part of one kernel, which is compiled as if it stood there."""
-    return njit(inline="always", **_ROWS)(_named(function))
+    return njit(inline="always", **_FAST)(_named(function))
 
 
-def shared(function: Callable[..., Any]) -> Any:  # noqa: ANN401
-    """A part of a kernel that it has in several places, or that takes the place of a loop's body."""
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_ROWS)(_named(function))
+def part(function: Callable[..., Any]) -> Any:  # noqa: ANN401
+    """A function that kernels call, and that is compiled for each of them."""
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_FAST)(_named(function))
 
 
-@cache
-def address_of(function: Callable[..., Any], signature: Any, suffix: str = "", **names: Any) -> int:  # noqa: ANN401
+def address_of(function: Callable[..., Any], signature: Any, suffix: str | None = "", **names: Any) -> int:  # noqa: ANN401
     """Where the machine code of a function lies, compiled with other values for some of its global names.
 
-    `suffix` tells these values from others in the name under which the code is kept.
+    `suffix` tells these values from others in the name under which the code is kept between processes; None: it is not.
     """
-    variant = FunctionType(function.__code__, function.__globals__ | names, function.__name__)
-    variant.__qualname__ = f"{function.__qualname__}_{suffix}" if suffix else function.__qualname__
-    address: int = cfunc(signature, cache=True, **_ROWS)(_named(variant)).address
+    address: int = _callback(function, signature, suffix, **names).address
     return address
+
+
+@cache  # which also keeps the code in memory, as long as others may hold its address
+def _callback(function: Callable[..., Any], signature: Any, suffix: str | None, **names: Any) -> Any:  # noqa: ANN401
+    variant = FunctionType(function.__code__, function.__globals__ | names, function.__name__)
+    variant.__qualname__ = f"{function.__qualname__}_{suffix}"
+    return cfunc(signature, cache=suffix is not None, **_FAST)(_named(variant))
 
 
 def _named(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -57,7 +57,7 @@ BLOCK = np.dtype([
     ("is_bound", np.bool_),  # whether the quadratic forms of its cells bound their values
     ("zero_weight", np.float64),  # how many cells each observed zero stands for
     ("scale", np.float64),  # multiplies the sums
-    ("rate", np.float64),  # by how much the bound rises with the value of the cells
+    ("slope", np.float64),  # by how much the bound changes with the value of the cells
     ("weigh_chunk", np.int64),  # address of the function of its likelihood, see likelihood_kernels.py
     ("parameters", array(np.float64)),  # what that function is given besides the cells
     ("bias", array(WORKING)),  # (d,): biases of the rows, read and written
@@ -86,12 +86,13 @@ PASS = np.dtype([
     ("active", array(np.int64)),  # (n_factors,) which columns those are
     ("mean", array(WORKING)),  # (d, K): the rows' parameters, read and written
     ("var", array(WORKING)),  # (d, K)
-    ("prior_step", np.int64),  # 1 where rows have priors of their own, 0 where all share the first row of
+    ("own_means", np.bool_),  # whether rows have prior means of their own, or all have the first
+    ("own_precisions", np.bool_),
     ("prior_mean", array(np.float64)),  # (1 or d, n_factors)
-    ("prior_precision", array(np.float64)),
-    ("bias_prior_step", np.int64),  # the same for the rows' biases
-    ("bias_prior_mean", array(np.float64)),  # (1 or d, B)
-    ("bias_prior_precision", array(np.float64)),
+    ("prior_precision", array(np.float64)),  # (1 or d, n_factors)
+    ("bias_prior_mean", array(np.float64)),  # (B,)
+    ("bias_prior_precision", array(np.float64)),  # (B,)
+    ("present", array(np.bool_)),  # (d,) which rows have any cells
     ("biased", array(np.bool_)),  # (B,) which blocks have biases
     ("edges", array(np.int64)),  # range r of the rows begins at edges[r]
     ("turn", array(np.int64)),  # (1,) the next range, counted by all threads together
@@ -136,13 +137,17 @@ class Record:
     def __init__(self, kind: np.dtype[Any], working: np.dtype[Any], n: int = 1) -> None:
         self.array = np.zeros(n, kind)
         self.working = working
-        self._alive = dict[object, Any]()
+        self._alive = dict[tuple[int, str], Any]()
 
     def copy(self) -> Record:
         """The same records, to be changed on their own."""
         other = Record(self.array.dtype, self.working, 0)
         other.array, other._alive = self.array.copy(), self._alive.copy()
         return other
+
+    def get(self, name: str, n: int = 0) -> Array:
+        """The array that a field of record n points to."""
+        return self._alive[n, name]
 
     def set(self, n: int = 0, /, **fields: Any) -> None:  # noqa: ANN401 - numbers, arrays or records
         """Write fields of record n: numbers as they are, arrays by their address, records by their contents."""
@@ -151,6 +156,8 @@ class Record:
             if isinstance(value, Record):
                 self._alive[n, name], record[name] = value, value.array[0]
             elif isinstance(value, np.ndarray):
+                if self._alive.get((n, name)) is value:
+                    continue
                 items = kinds[name][0].metadata["items"]
                 if not value.flags.c_contiguous or value.dtype not in [item or self.working for item in items]:
                     msg = f"{name} must be contiguous and of type {items}, not {value.dtype}"

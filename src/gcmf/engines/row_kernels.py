@@ -15,7 +15,6 @@ from gcmf.engines.cell_kernels import (
     BIAS_SPREAD,
     FIRST,
     SCALARS,
-    SEEN,
     SPREAD,
     SQUARES,
     TARGET,
@@ -23,7 +22,7 @@ from gcmf.engines.cell_kernels import (
     VALUE,
     WEIGHT,
 )
-from gcmf.engines.compiled import address_of, inlined, kernel, shared
+from gcmf.engines.compiled import address_of, inlined, kernel, part
 from gcmf.engines.records import BLOCK, FILLED, LISTED, PASS, SCRATCH
 from gcmf.engines.simd import (
     LANES,
@@ -69,20 +68,18 @@ def sweep_rows(passes, scratches):
     blocks, wanted = array_of(rows.blocks, None, BLOCK), array_of(rows.wanted, None, np.bool_)
     totals = array_of(rows.totals, (edges[-1], len(blocks)), np.float64)
     sums = array_of(scratch.row_sums, (len(blocks), width + 4, width), np.float64)
-    before = array_of(scratch.before, None, np.float64)
+    before, present = array_of(scratch.before, None, np.float64), array_of(rows.present, None, np.bool_)
     r = take(turn)
     while r < len(edges) - 1:
         for row in range(edges[r], edges[r + 1]):
+            if not present[row]:
+                continue  # an entity without data: its zeros stand for "see the prior"
             call(rows.copy_row, (rows_at, row, scratch_at, False))
-            present = False
             for b in range(len(blocks)):
                 sums_at = place_of(sums[b])
                 call(rows.sum_row, (rows_at, b, row, scratch_at, sums_at))
-                present |= sums[b, width + SCALARS, SEEN] > 0.0
                 if wanted[b] and not blocks[b].least_squares:
                     before[b] = call(rows.form_row, (rows_at, b, scratch_at, sums_at))
-            if not present:
-                continue  # an entity without data: its zeros stand for "see the prior"
             call(rows.solve_row, (rows_at, row, scratch_at))
             call(rows.copy_row, (rows_at, row, scratch_at, True))
             for b in range(len(blocks)):
@@ -126,7 +123,7 @@ def sum_row(rows_at, b, row, scratch_at, out_at):
     return call(rows.visit_cells, (rows_at, b, row, 0, n, sign, False, scratch_at, out_at))
 
 
-@shared
+@part
 def _n_cells(cells, row):
     """Cells of one row to be looked at, holes included."""
     if cells.layout == FILLED:
@@ -153,7 +150,7 @@ def form_row(rows_at, b, scratch_at, sums_at):
     return square - 2.0 * (linear + bias * s[TARGETS]) + (bias * bias + bias_var) * s[WEIGHT]
 
 
-@shared
+@part
 def _bound_row(rows, b, row, before, scratch, sums):
     """The value of a row's cells in block b after the step.
 
@@ -168,11 +165,11 @@ def _bound_row(rows, b, row, before, scratch, sums):
         if total >= (PRECISE_SINGLE if rows.single else PRECISE_DOUBLE) * s[SQUARES]:
             return total
     elif block.is_bound:
-        return s[VALUE] - 0.5 * (after - before) / block.rate
+        return s[VALUE] - 0.5 * (after - before) / block.slope
     return _measure_row(rows, b, row, scratch)
 
 
-@shared
+@part
 def _measure_row(rows, b, row, scratch):
     """The value of a row's cells in block b, cell by cell."""
     n, here = _n_cells(array_of(rows.blocks, None, BLOCK)[b].listed, row), place_of(scratch)
@@ -229,11 +226,10 @@ def _fill_system(rows, row, scratch, A):
     at = A.shape[1] - 1
     n_u, n_blocks, width = rows.n_factors, rows.blocks.size, rows.width
     blocks, biased = array_of(rows.blocks, None, BLOCK), array_of(rows.biased, None, np.bool_)
-    prior, bias_prior = row * rows.prior_step, row * rows.bias_prior_step
-    mean = array_of(rows.prior_mean, (prior + 1, n_u), np.float64)[prior]
-    precision = array_of(rows.prior_precision, (prior + 1, n_u), np.float64)[prior]
-    bias_mean = array_of(rows.bias_prior_mean, (bias_prior + 1, n_blocks), np.float64)[bias_prior]
-    bias_precision = array_of(rows.bias_prior_precision, (bias_prior + 1, n_blocks), np.float64)[bias_prior]
+    mean = array_of(rows.prior_mean, (row + 1, n_u), np.float64)[row if rows.own_means else 0]
+    precision = array_of(rows.prior_precision, (row + 1, n_u), np.float64)[row if rows.own_precisions else 0]
+    bias_mean = array_of(rows.bias_prior_mean, None, np.float64)
+    bias_precision = array_of(rows.bias_prior_precision, None, np.float64)
     sums = array_of(scratch.row_sums, (n_blocks, width + 4, width), np.float64)
     for k in range(len(A)):
         for j in range(at + 1):
@@ -266,7 +262,7 @@ def sum_moments(rows_at, r, scratch_at):
     width, n_u, n_blocks, n_ranges = rows.width, rows.n_factors, rows.blocks.size, rows.edges.size - 1
     mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
     bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
-    product = array_of(scratch.product, None, np.float64)
+    product, present = array_of(scratch.product, None, np.float64), array_of(rows.present, None, np.bool_)
     sums = array_of(rows.sums, (n_ranges, 2, width), np.float64)[r]
     bias_sums = array_of(rows.bias_sums, (n_ranges, 3, n_blocks), np.float64)[r]
     centers = array_of(rows.prior_mean, (end, n_u), np.float64)
@@ -274,9 +270,10 @@ def sum_moments(rows_at, r, scratch_at):
         product[k] = 1.0
     for row in range(start, end):
         call(rows.copy_row, (rows_at, row, scratch_at, False))
-        center = centers[row * rows.prior_step]
+        center = centers[row if rows.own_means else 0]
         for k in range(n_u):
-            away = mean[k] - center[k]
+            # An entity without data is at zero, whatever its prior.
+            away = mean[k] - center[k] if present[row] else 0.0
             sums[0, k] += away * away + var[k]
             product[k] *= var[k] if var[k] > 0.0 else 1.0
         # One logarithm for four variances: their product stays in the range of float64.
@@ -313,6 +310,7 @@ def sum_pieces(passes, scratches):
     while p < len(pieces):
         row, b, first, last = pieces[p, 0], pieces[p, 1], pieces[p, 2], pieces[p, 3]
         out = parts[p]
+        call(rows.copy_row, (place_of(rows), row, place_of(scratch), False))
         call(rows.visit_cells, (place_of(rows), b, row, first, last, 1.0, False, place_of(scratch), place_of(out)))
         p = take(turn)
 
