@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from gcmf import Collection
 from gcmf.engines import cpu, layout
+from gcmf.engines.base import Given, RowPrior, State
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.fit import fit
-from gcmf.engines.base import Given, RowPrior, State
 from gcmf.model.spec import build
 from gcmf.options import FitOptions
 from laplace import Laplace
@@ -57,7 +57,10 @@ def assert_layout_agrees(problem, state, given, tolerance, n_sweeps, *, smallest
     with mock.patch.multiple(layout, MIN_MATRIX=smallest, PIECE=piece):
         engine = CpuEngine(problem, dtype=state.mean[0].dtype.name, n_threads=1)
     # The oracle is to work in float64 from the same numbers.
-    reference, wide = ReferenceEngine(problem), State(*([a.astype(np.float64) for a in group] for group in state.groups()))
+    reference, wide = (
+        ReferenceEngine(problem),
+        State(*([a.astype(np.float64) for a in group] for group in state.groups())),
+    )
     got = iterate(engine, state.copy(), given, n_sweeps) | left(engine)
     expected = iterate(reference, wide, given, n_sweeps) | left(reference)
     assert set(got) == set(expected)
@@ -74,8 +77,8 @@ def make(data, options, seed):
     on[:, 0] = True
     point = 0.0 if spec.point else 1.0
     mean, var, bias, bias_var = [], [], [], []
-    for e, d in enumerate(spec.sizes):
-        seen = spec.observed[e][:, None] & on[e]
+    for present, active in zip(spec.observed, on, strict=True):
+        seen = present[:, None] & active
         mean.append(np.where(seen, 0.7 * rng.normal(size=seen.shape), 0.0).astype(options.dtype))
         var.append(np.where(seen, point * rng.uniform(0.05, 0.4, seen.shape), 0.0).astype(options.dtype))
     for seen, biased in zip(spec.in_layer, spec.biased, strict=True):

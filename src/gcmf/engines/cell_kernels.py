@@ -7,6 +7,7 @@ number of threads. All else follows from these sums: see row_kernels.py.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,9 +42,9 @@ WEIGHT, TARGETS, SQUARES, VALUE, BIAS_SPREAD = range(5)
 real = np.float32
 
 
-def cell_functions(dtype):
+def cell_functions(dtype: np.dtype[Any]) -> dict[str, int]:
     """Where the functions that kernels call by address lie, compiled for a working precision if they are not yet."""
-    word, number, flag, dtype = types.intp, types.float64, types.boolean, np.dtype(dtype)
+    word, number, flag = types.intp, types.float64, types.boolean
     copy, visit = number(word, word, word, flag), number(word, word, word, word, word, number, flag, word, word)
     return {
         "copy_row": address_of(copy_row, copy, dtype.name, real=dtype.type),
@@ -69,7 +70,10 @@ def copy_row(rows_at, row, scratch_at, writing):
     mean = array_of(rows.mean, (row + 1, rows.n_columns), real)[row]
     var = array_of(rows.var, (row + 1, rows.n_columns), real)[row]
     row_mean, row_var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
-    row_bias, row_bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
+    row_bias, row_bias_var = (
+        array_of(scratch.row_bias, None, np.float64),
+        array_of(scratch.row_bias_var, None, np.float64),
+    )
     active, blocks = array_of(rows.active, None, np.int64), array_of(rows.blocks, None, BLOCK)
     for k in range(len(active)):
         if writing:
@@ -179,8 +183,8 @@ def _load(cells, row, start, n, chunk):
             if c >= n:
                 break
             value = np.float64(coded[p]) if kind == BYTES else np.float64(single[p]) if kind == SINGLE else double[p]
-            # NaN differs from itself; fastmath says nothing of it here, `nnan` is not among its flags.
-            hole = value == 255.0 if kind == BYTES else value != value
+            # fastmath says nothing of NaN here: `nnan` is not among its flags.
+            hole = value == 255.0 if kind == BYTES else math.isnan(value)
             place[c] = members[partner[p]]
             seen[c] = 0 if hole else 1
             x[c] = fill if hole else (value - center) * inverse
@@ -227,7 +231,7 @@ def _add_others(block, partners, n, chunk, scalars, real):
     """Targets of n other cells, and their scalars.
 
     Of least squares some cells are holes. Where they correct a row of zeros, a hole takes its zero away, and another
-    cell moves it. The weights of other likelihoods are there already, and their targets still lack the partners' biases.
+    cell moves it. Others have been weighed already, and their targets lack the partners' biases.
     """
     least_squares, fill, corrects = block.least_squares, block.summed.fill, 1.0 if block.summed.layout == ZEROS else 0.0
     squares, sum_w, sum_wt, spread = 0.0, real(0), real(0), real(0)

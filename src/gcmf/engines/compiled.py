@@ -35,13 +35,14 @@ def digest_of(folder: Traversable) -> str:
 
 #: Which sources the compiled code of this process is of.
 SOURCES = digest_of(resources.files(__package__))
-_OPTIONS = {
+_OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     # Compiled code makes no arrays: without this, every look at one would count a reference, millions of times.
     "_nrt": False,
 }
-_FAST = {**_OPTIONS, "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
+_INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_FAST: dict[str, Any] = {**_OPTIONS, "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
 
 
 def compiled(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what njit makes
@@ -61,7 +62,7 @@ def inlined(function: Callable[..., Any]) -> Any:  # noqa: ANN401
 
 def part(function: Callable[..., Any]) -> Any:  # noqa: ANN401
     """A function that kernels call, and that is compiled for each of them."""
-    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_FAST)(_named(function))
+    return njit(**_INNER, **_FAST)(_named(function))
 
 
 def address_of(function: Callable[..., Any], signature: Any, suffix: str | None = "", **names: Any) -> int:  # noqa: ANN401

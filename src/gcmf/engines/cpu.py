@@ -129,7 +129,7 @@ class CpuEngine(HostState):
         return ((e, layout) for e, layout in enumerate(self._layouts) if layout.row_side.any())
 
     def _prepare(self, e: int, on: Array, given: Given, wanted: Array) -> _Pass:
-        """What kernels need for a pass over set e: the active columns of the partners, padded, and all else by address."""
+        """What kernels need for a pass over set e: active columns of the partners, padded, and all else by address."""
         s, blocks, prior = self._state, self._problem.blocks[e], given.priors[e]
         width = max(-(-len(on) // LANES), 1) * LANES
         if (e, width) not in self._passes:
@@ -243,8 +243,9 @@ class _Pass:
                 pairs, bias, products = (self.blocks.get(name, b) for name in ("pairs", "partner_bias", "products"))
                 right = np.concatenate([pairs[matrix.cols, : self.width], bias[matrix.cols, None]], axis=1)
                 self._turn[0] = 0
-                multiply = partial(matrix.multiply, self._edges, self._turn, right, products)
-                self._in_threads(len(self._edges) - 1, lambda t, multiply=multiply: multiply())
+                self._in_threads(
+                    len(self._edges) - 1, partial(matrix.multiply, self._edges, self._turn, right, products)
+                )
 
 
 def _scratch(width: int, n_blocks: int, working: np.dtype[Any]) -> Record:

@@ -63,11 +63,12 @@ class MatrixRows:
     totals: Floats
     """Σ x² and Σ x of each row of the matrix."""
 
-    def multiply(self, edges: Array, turn: Array, right: Array, out: Floats) -> None:
+    def multiply(self, edges: Array, turn: Array, right: Array, out: Floats, thread: int) -> None:
         """Write Σ x ū_j, Σ x b_j, Σ x² and Σ x of the rows into out; right (cols, K + 1) holds ū and b.
 
         One range of rows after the other, as the kernels do: the same bits for any number of threads.
         """
+        del thread
         K = right.shape[1]
         while (r := next_range(turn)) < len(edges) - 1:
             lo, hi = edges[r], edges[r + 1]
@@ -102,7 +103,7 @@ class Layout:
         self.row_side = np.array([b.side == 0 for b in blocks])
         self.biased = np.array([biased[b.layer] for b in blocks])
         has_cells = np.stack([b.cells.counts() > 0 for b in blocks], axis=1)
-        self.present, self.has_bias = has_cells.any(axis=1), self.biased & has_cells
+        self.present, self.has_bias = np.asarray(has_cells.any(axis=1)), self.biased & has_cells
         self.least_squares = np.array([b.likelihood.least_squares for b in blocks])
         self.guarded = not all(b.likelihood.quadratic_is_bound for b in blocks)
         self.whole = np.array([cells.base is not None for cells in held])
@@ -185,9 +186,7 @@ def find_matrix(block: Block, dtype: np.dtype[Any]) -> Matrix | None:
     return Matrix(values, rows.astype(np.int32), cols.astype(np.int32), seen)
 
 
-def _cells(
-    dtype: np.dtype[Any], layout: int, lists: tuple[Array, Array, Array], whole: tuple[Array, Array]
-) -> Record:
+def _cells(dtype: np.dtype[Any], layout: int, lists: tuple[Array, Array, Array], whole: tuple[Array, Array]) -> Record:
     """Cells of these lists (indptr, partner, value), and of rows that are whole (members, covered)."""
     indptr, partner, value = lists
     cells = Record(CELLS, dtype)

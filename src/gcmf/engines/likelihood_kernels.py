@@ -12,6 +12,7 @@ import math
 from functools import cache
 from pathlib import Path
 from types import CellType, FunctionType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import types
@@ -23,6 +24,9 @@ from gcmf.engines.simd import array_at, decay
 from gcmf.errors import OptionError
 from gcmf.likelihoods.bernoulli import TIGHT
 
+if TYPE_CHECKING:
+    from gcmf.likelihoods import Likelihood
+
 #: Cells that LLVM takes at a time in a plain loop over float32.
 UNROLLED = 32
 #: What a variant of the functions below is compiled with: the working precision, and the functions of a cell.
@@ -32,11 +36,11 @@ _WORD, _NUMBER = types.intp, types.float64
 _SIGNATURE = _NUMBER(_WORD, _WORD, _WORD, _WORD, _WORD, _NUMBER, _WORD, _WORD, _WORD, _WORD)
 
 
-def weigh_chunk_at(likelihood, dtype):
+def weigh_chunk_at(likelihood: Likelihood, dtype: np.dtype[Any]) -> int:
     """Where the function of this likelihood lies, compiled for a working precision if it is not yet."""
     try:
         return _weigh_chunk_at(likelihood.cell, np.dtype(dtype))
-    except NumbaError as error:
+    except (NumbaError, AttributeError) as error:
         msg = (f"The compiled engine cannot compile the functions of a cell of {likelihood!r}; see CellMath for what "
                f"they may use, or fit with device='reference'. Numba says:\n{error}")  # fmt: skip
         raise OptionError(msg) from error
@@ -113,10 +117,12 @@ def weigh_tight_bernoulli(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, 
 def _for_numbers(function, met):
     """The same function and those it calls, compiled for numbers; `met` collects them all."""
     if function not in met:
-        names = {name: function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__}
-        cells = [CellType(_replaced(cell.cell_contents, met)) for cell in function.__closure__ or ()]
-        names = {name: _replaced(thing, met) for name, thing in names.items()}
-        met[function] = part(FunctionType(function.__code__, names, function.__name__, None, tuple(cells)))
+        used = set(function.__code__.co_names) & set(function.__globals__)
+        names = {name: _replaced(function.__globals__[name], met) for name in sorted(used)}
+        cells = tuple(CellType(_replaced(cell.cell_contents, met)) for cell in function.__closure__ or ())
+        # Code that was kept looks for its module when it is loaded.
+        names["__name__"] = __name__
+        met[function] = part(FunctionType(function.__code__, names, function.__name__, None, cells))
     return met[function]
 
 

@@ -34,7 +34,6 @@ def array(*items: Any) -> np.dtype[Any]:  # noqa: ANN401 - whatever makes a dtyp
     return np.dtype([("address", np.int64), ("size", np.int64)], metadata={"items": items})
 
 
-
 #: The cells of one block, for the d rows of one entity set.
 CELLS = np.dtype([
     ("layout", np.int64),
@@ -66,7 +65,7 @@ BLOCK = np.dtype([
     ("partner_bias", array(WORKING)),  # (n,), with the offset of the relation
     ("partner_bias_var", array(WORKING)),
     ("base", array(np.float64)),  # (Kp + 4, Kp): the sums of a whole row with all its cells at `fill`
-    ("products", array(np.float64)),  # (d, Kp + 3): what its values add, Σ x ū_j, then Σ x b_j, Σ x² and Σ x; or nothing
+    ("products", array(np.float64)),  # (d, Kp + 3): what its values add: Σ x ū_j, Σ x b_j, Σ x² and Σ x; or nothing
 ])  # fmt: skip
 
 #: One pass over the rows of an entity set.

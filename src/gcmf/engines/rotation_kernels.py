@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gcmf.engines.compiled import compiled, inlined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats, Bools, Integers = NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]
 
 #: Halves of the grids of angles tried in each plane: the second covers one step of the first, the third one of the
 #: second.
@@ -17,7 +23,7 @@ _LEAST_GAIN = 1e-6
 _MAX_STEPS = 3
 
 
-def sparsest(M, weight, same, side, sheared):
+def sparsest(M: Floats, weight: Floats, same: Bools, side: Integers, sheared: bool) -> Floats:  # noqa: FBT001 - passed on
     """Return the T_e = T or T⁻ᵀ, by the side of each set, that minimise Σ_ek weight_ek log (T_eᵀ M_e T_e)_kk.
 
     M (E, K, K) is turned along. weight (E, K): d_e/2 where a factor lives, else 0. same (K, K): which factors may be

@@ -44,7 +44,7 @@ PIVOT = 4e-16
 PRECISE_SINGLE, PRECISE_DOUBLE = 2e-2, 1e-6
 
 
-def row_functions():
+def row_functions() -> dict[str, int]:
     """Where the functions of this file that kernels call by address lie, by name, compiled if they are not yet."""
     word, number = types.intp, types.float64
     signatures = {
@@ -90,7 +90,7 @@ def sweep_rows(passes, scratches):
 
 
 def sum_row(rows_at, b, row, scratch_at, out_at):
-    """Sum up the cells of one row in block b into the sums (Kp + 4, Kp) at `out_at`; for the places: cell_kernels.py."""
+    """Sum up the cells of one row in block b into the sums (Kp + 4, Kp) at `out_at`."""
     rows = record_at(rows_at, PASS)
     block, width = array_of(rows.blocks, None, BLOCK)[b], rows.width
     cells, covered = block.summed, array_of(block.summed.covered, None, np.bool_)
@@ -177,7 +177,9 @@ def _measure_row(rows, b, row, scratch):
 
 
 def solve_row(rows_at, row, scratch_at):
-    """New parameters of a row from its sums: variances 1/diag(A), means by elimination, A = Uᵀ D⁻¹ U, of whose symmetric matrix the upper part is used.
+    """New parameters of a row from its sums: variances 1/diag(A), and means by elimination, A = Uᵀ D⁻¹ U.
+
+    A is symmetric, and its upper part is used.
 
     Four rows are finished at a time and then taken off all that follow: what lies below the diagonal is left undefined.
     The last row of A holds the inverses of the pivots (before them, the diagonal), the one before it the solution.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 from math import e, exp, expm1, inf, log, log1p, pi, sqrt, tanh
 
 from gcmf.engines.compiled import part
 
-__all__ = ["abs", "e", "exp", "expm1", "inf", "log", "log1p", "maximum", "minimum", "pi", "sqrt", "tanh", "where"]
+__all__ = ["e", "exp", "expm1", "inf", "log", "log1p", "maximum", "minimum", "pi", "sqrt", "tanh", "where"]
 
-abs = abs  # noqa: A001 - NumPy's name
-maximum, minimum = max, min
+abs, maximum, minimum = builtins.abs, builtins.max, builtins.min
 
 
 @part
