@@ -75,7 +75,7 @@ def copy_row(rows_at, row, scratch_at, writing):
         array_of(scratch.row_bias_var, None, np.float64),
     )
     active, blocks = array_of(rows.active, None, np.int64), array_of(rows.blocks, None, BLOCK)
-    for k in range(len(active)):
+    for k in range(rows.n_factors):
         if writing:
             mean[active[k]], var[active[k]] = row_mean[k], row_var[k]
         row_mean[k], row_var[k] = mean[active[k]], var[active[k]]

@@ -135,39 +135,27 @@ class CpuEngine(HostState):
         if (e, width) not in self._passes:
             layout, edges = self._layouts[e], self._edges[e]
             self._passes[e, width] = _Pass(layout, edges, width, self._in_threads, self._n_helpers + 1)
+            for b, block in enumerate(blocks):
+                self._passes[e, width].blocks.set(
+                    b, partner_bias=np.zeros(self._problem.sizes[block.other], self._dtype)
+                )
         work = self._passes[e, width]
-        work.rows.set(n_factors=len(on), n_columns=s.mean[e].shape[1], active=on, mean=s.mean[e], var=s.var[e])
-        work.rows.set(
-            wanted=wanted,
-            rows=_ALL_ROWS,
-            point=prior.point,
-            own_means=len(prior.mean) > 1,
-            own_precisions=len(prior.precision) > 1,
-            prior_mean=np.ascontiguousarray(prior.mean[:, on]),
-            prior_precision=np.ascontiguousarray(prior.precision[:, on]),
-            bias_prior_mean=prior.bias_mean,
-            bias_prior_precision=prior.bias_precision,
-        )
-        work.forget()
-        packed = set[int]()
+        work.begin(on, prior, wanted)
+        work.rows.set(n_columns=s.mean[e].shape[1], mean=s.mean[e], var=s.var[e])
+        packed = set[int]()  # entity sets
         for b, block in enumerate(blocks):
-            other, slope = block.other, float(given.slope[block.relation])
-            pairs = self._pairs_of(other, width)
+            other, theirs, slope = block.other, block.other_layer, float(given.slope[block.relation])
+            pairs, least_squares = self._pairs_of(other, width), block.likelihood.least_squares
             if other not in packed:
                 pack(s.mean[other], s.var[other], on, pairs)
                 packed.add(other)
-            theirs = s.bias_mean[block.other_layer]
+            np.add(s.bias_mean[theirs], block.offset, out=work.blocks.get("partner_bias", b), casting="same_kind")
             work.blocks.set(
-                b,
-                partner_bias=theirs + theirs.dtype.type(block.offset),
-                scale=-2.0 * slope if block.likelihood.least_squares else 1.0,
-                slope=slope,
-                parameters=given.parameters[block.relation],
-                bias=s.bias_mean[block.layer],
-                bias_var=s.bias_var[block.layer],
-                pairs=pairs,
-                partner_bias_var=s.bias_var[block.other_layer],
-            )
+                b, scale=-2.0 * slope if least_squares else 1.0, slope=slope, pairs=pairs,
+                bias=s.bias_mean[block.layer], bias_var=s.bias_var[block.layer], partner_bias_var=s.bias_var[theirs],
+            )  # fmt: skip
+            if not least_squares:
+                work.blocks.set(b, parameters=given.parameters[block.relation])
         if work.layout.whole.any():
             work.sum_whole_rows()
         return work
@@ -214,6 +202,11 @@ class _Pass:
             totals=self.totals, sums=self.sums, bias_sums=self.bias_sums,
             **cell_functions(self.rows.working), **row_functions(),
         )  # fmt: skip
+        self._active, self._bias_prior = np.zeros(width, np.int64), np.zeros((2, n_blocks))
+        self._prior = np.zeros(width), np.zeros(width)
+        self.rows.set(
+            active=self._active, bias_prior_mean=self._bias_prior[0], bias_prior_precision=self._bias_prior[1]
+        )
         self._scratch = [_scratch(width, n_blocks, self.rows.working) for _ in range(n_threads)]
         if layout.whole.any():
             self._base_blocks, self._base_rows = layout.base_blocks.copy(), self.rows.copy()
@@ -227,6 +220,19 @@ class _Pass:
         self._turn[0] = 0
         n_ranges = len(self._edges) - 1 if n_ranges is None else n_ranges
         self._in_threads(n_ranges, lambda t: kernel(self.rows.array, self._scratch[t].array))
+
+    def begin(self, on: Array, prior: RowPrior, wanted: Array) -> None:
+        """Take these factors and what is expected of them; nothing is summed yet."""
+        self._active[: len(on)] = on
+        self._bias_prior[:] = prior.bias_mean, prior.bias_precision
+        (mean, own_means), (precision, own_precisions) = (
+            _expected(values, on, shared) for values, shared in zip(prior[:2], self._prior, strict=True)
+        )
+        self.rows.set(
+            n_factors=len(on), point=prior.point, wanted=wanted, rows=_ALL_ROWS, prior_mean=mean, own_means=own_means,
+            prior_precision=precision, own_precisions=own_precisions,
+        )  # fmt: skip
+        self.forget()
 
     def forget(self) -> None:
         """Begin with nothing summed."""
@@ -246,6 +252,14 @@ class _Pass:
                 self._in_threads(
                     len(self._edges) - 1, partial(matrix.multiply, self._edges, self._turn, right, products)
                 )
+
+
+def _expected(values: Floats, on: Array, shared: Floats) -> tuple[Floats, bool]:
+    """Prior means or precisions of the factors that are on, and whether each row has its own; `shared` is room."""
+    if len(values) > 1:
+        return np.ascontiguousarray(values[:, on]), True
+    shared[: len(on)] = values[0, on]
+    return shared, False
 
 
 def _scratch(width: int, n_blocks: int, working: np.dtype[Any]) -> Record:

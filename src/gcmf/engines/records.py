@@ -82,7 +82,7 @@ PASS = np.dtype([
     ("solve_row", np.int64),
     ("sum_moments", np.int64),
     ("n_columns", np.int64),  # K: factors, active or not
-    ("active", array(np.int64)),  # (n_factors,) which columns those are
+    ("active", array(np.int64)),  # (Kp,), of which the first n_factors say which columns those are
     ("mean", array(WORKING)),  # (d, K): the rows' parameters, read and written
     ("var", array(WORKING)),  # (d, K)
     ("own_means", np.bool_),  # whether rows have prior means of their own, or all have the first
@@ -131,36 +131,40 @@ SCRATCH = np.dtype([
 
 
 class Record:
-    """Records of one kind, the arrays that they point to, and the working precision."""
+    """Records of one kind, all that was written into them, and the working precision."""
 
     def __init__(self, kind: np.dtype[Any], working: np.dtype[Any], n: int = 1) -> None:
         self.array = np.zeros(n, kind)
         self.working = working
-        self._alive = dict[tuple[int, str], Any]()
+        self._written = dict[tuple[int, str], Any]()
 
     def copy(self) -> Record:
         """The same records, to be changed on their own."""
         other = Record(self.array.dtype, self.working, 0)
-        other.array, other._alive = self.array.copy(), self._alive.copy()
+        other.array, other._written = self.array.copy(), self._written.copy()
         return other
 
-    def get(self, name: str, n: int = 0) -> Array:
-        """The array that a field of record n points to."""
-        return self._alive[n, name]
+    def get(self, name: str, n: int = 0) -> Any:  # noqa: ANN401 - what was written there
+        """What was written into a field of record n."""
+        return self._written[n, name]
 
     def set(self, n: int = 0, /, **fields: Any) -> None:  # noqa: ANN401 - numbers, arrays or records
         """Write fields of record n: numbers as they are, arrays by their address, records by their contents."""
-        record, kinds = self.array[n], self.array.dtype.fields
         for name, value in fields.items():
-            if isinstance(value, Record):
-                self._alive[n, name], record[name] = value, value.array[0]
-            elif isinstance(value, np.ndarray):
-                if self._alive.get((n, name)) is value:
-                    continue
-                items = kinds[name][0].metadata["items"]
-                if not value.flags.c_contiguous or value.dtype not in [item or self.working for item in items]:
-                    msg = f"{name} must be contiguous and of type {items}, not {value.dtype}"
-                    raise TypeError(msg)
-                self._alive[n, name], record[name] = value, (value.ctypes.data, value.size)
+            before = self._written.get((n, name))
+            is_array = isinstance(value, np.ndarray)
+            # Most are the same in every sweep, and this is much of what a sweep of a small set costs.
+            if before is value or (not is_array and before == value):
+                continue
+            if is_array:
+                self._check(name, value)
+                self.array[n][name] = value.ctypes.data, value.size
             else:
-                record[name] = value
+                self.array[n][name] = value.array[0] if isinstance(value, Record) else value
+            self._written[n, name] = value
+
+    def _check(self, name: str, value: Array) -> None:
+        items = self.array.dtype[name].metadata["items"]  # type: ignore[index]
+        if not value.flags.c_contiguous or value.dtype not in [item or self.working for item in items]:
+            msg = f"{name} must be contiguous and of type {items}, not {value.dtype}"
+            raise TypeError(msg)

@@ -12,7 +12,9 @@ from gcmf.engines.compiled import compiled, inlined
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats, Bools, Integers = NDArray[np.float64], NDArray[np.bool_], NDArray[np.int64]
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+    Integers = NDArray[np.int64]
 
 #: Halves of the grids of angles tried in each plane: the second covers one step of the first, the third one of the
 #: second.
