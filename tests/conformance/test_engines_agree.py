@@ -18,6 +18,7 @@ from gcmf.engines.reference import ReferenceEngine
 from gcmf.fit import fit
 from gcmf.options import FitOptions
 from helpers import random_pattern, random_sample
+from laplace import Laplace
 from remote import RemoteEngine
 from strategies import LIKELIHOODS, PRIORS, adversarial, problems, relation
 from toys import GAUSSIAN, HYBRID, JAAKKOLA
@@ -64,12 +65,23 @@ def assert_agree(sample, make, tolerance, n_sweeps=1):
     """Compare an engine with the oracle, which is to work in float64 from the same numbers."""
     dtype = sample.state.mean[0].dtype.name
     wide = State(*([a.astype(np.float64) for a in group] for group in sample.state.groups()))
-    expected = iterate(ReferenceEngine(sample.problem), wide, sample.given, n_sweeps)
-    got = iterate(make(sample.problem, dtype=dtype), sample.state, sample.given, n_sweeps)
+    given = sample.given._replace(priors=random_priors(sample))
+    expected = iterate(ReferenceEngine(sample.problem), wide, given, n_sweeps)
+    got = iterate(make(sample.problem, dtype=dtype), sample.state, given, n_sweeps)
     assert set(got) == set(expected)
     for what, value in expected.items():
         # Also where there is nothing: what a sweep does not complete, no engine measures.
         close(got[what], value, tolerance, what)
+
+
+def random_priors(sample):
+    """Priors of rows away from those of the model: a mean and a precision, each the same for all rows or not."""
+    rng, priors = np.random.default_rng(0), []
+    for prior, d in zip(sample.given.priors, sample.spec.sizes, strict=True):
+        n_means, n_precisions, K = rng.choice([1, d]), rng.choice([1, d]), prior.mean.shape[1]
+        mean = rng.choice([0.0, 0.5]) * rng.normal(size=(n_means, K))
+        priors.append(prior._replace(mean=mean, precision=rng.uniform(0.3, 3.0, (n_precisions, K))))
+    return tuple(priors)
 
 
 def make_sample(data, options, seed):
@@ -114,7 +126,7 @@ def wide_collection(likelihood, layout, seed=0):
 @every_engine
 @every_dtype
 @pytest.mark.parametrize("layout", ["listed", "filled"])
-@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+@pytest.mark.parametrize("likelihood", [*LIKELIHOODS, Laplace()], ids=repr)
 def test_long_rows_and_many_factors_agree(make, likelihood, layout, dtype):
     data = wide_collection(likelihood, layout)
     assert_agree(make_sample(data, FitOptions(n_factors=19, dtype=dtype), 1), make, TOLERANCE[dtype])

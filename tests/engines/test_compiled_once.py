@@ -6,10 +6,10 @@ import numpy as np
 from scipy import sparse
 
 import gcmf
-from gcmf.engines import chunk_kernels, rotation_kernels, solve_kernels
+from gcmf.engines import cell_kernels, rotation_kernels, row_kernels
 
-KERNELS = (solve_kernels.sweep_rows, solve_kernels.measure_rows, solve_kernels.weigh_rows, chunk_kernels.pack,
-           chunk_kernels.pack_block, chunk_kernels.unpack, rotation_kernels.sparsest)  # fmt: skip
+KERNELS = (row_kernels.sweep_rows, row_kernels.measure_rows, row_kernels.weigh_rows, cell_kernels.pack,
+           rotation_kernels._turn_planes)  # fmt: skip
 
 
 def forms():

@@ -1,24 +1,35 @@
-"""The compiled engine: packs what a sweep needs, hands row ranges to threads, unpacks."""
+"""The compiled engine: packs what a sweep needs, and hands row ranges to threads."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, Swept
-from gcmf.engines.chunk_kernels import Own, Table, pack, pack_block, unpack
+from gcmf.engines.cell_kernels import cell_functions, pack
 from gcmf.engines.host import HostState
-from gcmf.engines.layout import Layout, address
-from gcmf.engines.solve_kernels import base_rows, measure_rows, moment_rows, sum_pieces, sweep_rows, weigh_rows
+from gcmf.engines.layout import Layout
+from gcmf.engines.records import CHUNK, PASS, SCRATCH, Record
+from gcmf.engines.row_kernels import (
+    base_rows,
+    measure_rows,
+    moment_rows,
+    row_functions,
+    sum_pieces,
+    sweep_rows,
+    weigh_rows,
+)
+from gcmf.engines.simd import LANES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gcmf.engines.base import Array, Block, Floats, Given, Problem, State
+    from gcmf.engines.base import Array, Block, Floats, Given, Problem, RowPrior, State
+
+    InThreads = Callable[[int, Callable[[int], None]], None]
 
 #: Cost of solving for a row, in cells.
 ROW_COST = 64
@@ -31,6 +42,7 @@ PRECISE = 100.0
 #: Threads of one fit: no machine that this engine is for has more cores.
 MAX_THREADS = 256
 _ALL_ROWS = np.empty(0, bool)
+_NO_PIECES = np.iinfo(np.int64).max
 
 
 class CpuEngine(HostState):
@@ -42,7 +54,7 @@ class CpuEngine(HostState):
     def __init__(self, problem: Problem, *, dtype: str, n_threads: int) -> None:
         super().__init__(problem)
         blocks = [block for blocks in problem.blocks for block in blocks]
-        self._gaussian = sorted({block.relation for block in blocks if block.likelihood.least_squares})
+        self._least_squares = sorted({block.relation for block in blocks if block.likelihood.least_squares})
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
         self._n_helpers = min(n_threads, MAX_THREADS) - 1
@@ -54,52 +66,49 @@ class CpuEngine(HostState):
         self._dtype = np.dtype(dtype)
         self._layouts = Layout.of(self._problem, self._dtype)
         self._edges = [_row_ranges(layout.cost) for layout in self._layouts]
+        self._passes: dict[tuple[int, int], _Pass] = {}
+        self._pairs: dict[tuple[int, int], Array] = {}
 
     def place(self, state: State) -> None:
         """Take over these parameters."""
         for group in state.groups():
-            group[:] = [a.astype(self._dtype, copy=False) for a in group]
+            group[:] = [np.ascontiguousarray(array, self._dtype) for array in group]
         super().place(state)
 
     def sweep(self, e: int, given: Given) -> Swept:
         """Update every row of entity set e."""
-        if self._dtype.itemsize == 4 and (-2.0 * given.slope[self._gaussian]).max(initial=0.0) > PRECISE:
+        if self._dtype.itemsize == 4 and (-2.0 * given.slope[self._least_squares]).max(initial=0.0) > PRECISE:
             self._work_in("float64")
             self.place(self._state)
-        on, edges = np.flatnonzero(given.on[e]), self._edges[e]
-        layout, job, measured = self._layouts[e], self._pack(e, on, given), self._completes[e]
-        alpha, damping, point = given.priors[e].precision[0, on], 0.0, given.priors[e].point
-        totals = np.zeros((self._problem.sizes[e], len(measured)))
-        sums, bias_sums = np.zeros((len(edges) - 1, 2, job.width)), np.zeros((len(edges) - 1, 3, len(measured)))
-        guard = None
-        if layout.guarded:
-            guard = _Guard(partial(self._run, edges), job, alpha, layout.has_bias, point=point)
-        parts = np.zeros((len(layout.pieces), job.width + 4, job.width))
-        if len(parts):
-            self._run(np.arange(len(parts) + 1), sum_pieces, *job.table, *job.own, layout.pieces, parts)
-        self._run(edges, sweep_rows, *job.table, *job.own, job.scale, job.layers, alpha, damping, point, measured,
-                  layout.pieces, parts, totals, sums, bias_sums)  # fmt: skip
+        on, layout, measured = np.flatnonzero(given.on[e]), self._layouts[e], self._completes[e]
+        work = self._prepare(e, on, given, measured)
+        guard = _Guard(work, on, given.priors[e]) if layout.guarded else None
+        if len(layout.pieces):
+            parts = np.zeros((len(layout.pieces), work.width + 4, work.width))
+            work.rows.set(parts=parts, longest=layout.longest)
+            work.run(sum_pieces, len(parts))
+        work.run(sweep_rows)
+        work.rows.set(longest=_NO_PIECES)
         if guard:
             guard.hold()
-            self._run(edges, measure_rows, *job.table, *job.own, measured, _ALL_ROWS, totals)
-            sums[:], bias_sums[:] = 0.0, 0.0
-            self._run(edges, moment_rows, *job.own, sums, bias_sums)
-        self._unpack(e, on, job.own)
-        found = np.full(self._problem.n_relations, np.nan)
-        found[layout.relations[measured]] = totals.sum(axis=0)[measured]
+            work.forget()
+            work.run(measure_rows)
+            work.run(moment_rows)
+        totals = np.full(self._problem.n_relations, np.nan)
+        totals[layout.relations[measured]] = work.totals.sum(axis=0)[measured]
         square, log_var = np.zeros((2, given.on.shape[1]))
         # In the order of the rows: the same bits for any number of threads.
-        square[on], log_var[on] = sums.sum(axis=0)[:, : len(on)]
-        return Swept(found, square, log_var, layout.layers, bias_sums.sum(axis=0))
+        square[on], log_var[on] = work.sums.sum(axis=0)[:, : len(on)]
+        return Swept(totals, square, log_var, layout.layers, work.bias_sums.sum(axis=0))
 
     def measure(self, given: Given) -> Floats:
-        """Sum of the cells' bounds per relation, at the current parameters."""
+        """Summed values of the cells per relation, at the current parameters."""
         result = np.empty(self._problem.n_relations)
         for e, layout in self._row_sides():
-            job, wanted = self._pack(e, np.arange(given.on.shape[1]), given), layout.row_side
-            totals = np.zeros((self._problem.sizes[e], len(wanted)))
-            self._run(self._edges[e], measure_rows, *job.table, *job.own, wanted, _ALL_ROWS, totals)
-            result[layout.relations[wanted]] = totals.sum(axis=0)[wanted]
+            wanted = layout.row_side
+            work = self._prepare(e, np.arange(given.on.shape[1]), given, wanted)
+            work.run(measure_rows)
+            result[layout.relations[wanted]] = work.totals.sum(axis=0)[wanted]
         return result
 
     def weigh(self, given: Given) -> tuple[Floats, Floats]:
@@ -107,20 +116,68 @@ class CpuEngine(HostState):
         K = given.on.shape[1]
         result = np.zeros((2, self._problem.n_relations, K))
         for e, layout in self._row_sides():
-            job, wanted = self._pack(e, np.arange(K), given), layout.row_side
-            worth = np.zeros((len(self._edges[e]) - 1, 2, len(wanted), job.width))
-            self._run(self._edges[e], weigh_rows, *job.table, *job.own, job.scale, wanted, worth)
+            wanted = layout.row_side
+            work = self._prepare(e, np.arange(K), given, wanted)
+            worth = np.zeros((len(self._edges[e]) - 1, 2, len(wanted), work.width))
+            work.rows.set(worth=worth)
+            work.run(weigh_rows)
             result[:, layout.relations[wanted]] = worth.sum(axis=0)[:, wanted, :K]
         return result[0], result[1]
 
-    def _run(self, edges: Array, kernel: Callable[..., None], *args: object) -> None:
-        """Call kernel(edges, turn, *args) in every thread; range r goes from edges[r] to edges[r + 1]."""
-        turn = np.zeros(1, np.int64)
-        n_helpers, helpers = min(self._n_helpers, len(edges) - 2), list[Future[None]]()
+    def _row_sides(self) -> Iterator[tuple[int, Layout]]:
+        """The entity sets that hold the rows of some relation: enough to see every cell once."""
+        return ((e, layout) for e, layout in enumerate(self._layouts) if layout.row_side.any())
+
+    def _prepare(self, e: int, on: Array, given: Given, wanted: Array) -> _Pass:
+        """What kernels need for a pass over set e: active columns of the partners, padded, and all else by address."""
+        s, blocks, prior = self._state, self._problem.blocks[e], given.priors[e]
+        width = max(-(-len(on) // LANES), 1) * LANES
+        if (e, width) not in self._passes:
+            layout, edges = self._layouts[e], self._edges[e]
+            self._passes[e, width] = _Pass(layout, edges, width, self._in_threads, self._n_helpers + 1)
+            for b, block in enumerate(blocks):
+                self._passes[e, width].blocks.set(
+                    b, partner_bias=np.zeros(self._problem.sizes[block.other], self._dtype)
+                )
+        work = self._passes[e, width]
+        work.begin(on, prior, wanted)
+        work.rows.set(n_columns=s.mean[e].shape[1], mean=s.mean[e], var=s.var[e])
+        packed = set[int]()  # entity sets
+        for b, block in enumerate(blocks):
+            other, theirs, slope = block.other, block.other_layer, float(given.slope[block.relation])
+            pairs, least_squares = self._pairs_of(other, width), block.likelihood.least_squares
+            if other not in packed:
+                pack(s.mean[other], s.var[other], on, pairs)
+                packed.add(other)
+            np.add(s.bias_mean[theirs], block.offset, out=work.blocks.get("partner_bias", b), casting="same_kind")
+            work.blocks.set(
+                b, scale=-2.0 * slope if least_squares else 1.0, slope=slope, pairs=pairs,
+                bias=s.bias_mean[block.layer], bias_var=s.bias_var[block.layer], partner_bias_var=s.bias_var[theirs],
+            )  # fmt: skip
+            if not least_squares:
+                work.blocks.set(b, parameters=given.parameters[block.relation])
+        if work.layout.whole.any():
+            work.sum_whole_rows()
+        return work
+
+    def _pairs_of(self, e: int, width: int) -> Array:
+        """Room for the packed parameters of a set, one for all widths; what was there is lost."""
+        if (e, width) not in self._pairs:
+            d, room = self._problem.sizes[e], self._pairs.get((e, 0))
+            if room is None or len(room) < 2 * d * width:
+                room = self._pairs[e, 0] = aligned(2 * d * width, self._dtype)
+                for other in [key for key in self._pairs if key[0] == e and key[1]]:
+                    del self._pairs[other]
+            self._pairs[e, width] = room[: 2 * d * width].reshape(d, 2 * width)
+        return self._pairs[e, width]
+
+    def _in_threads(self, n_ranges: int, work: Callable[[int], None]) -> None:
+        """Call work(t) in threads t = 0, 1, ...: no more of them than there are ranges."""
+        helpers = list[Future[None]]()
         try:
-            while self._pool and len(helpers) < n_helpers:
-                helpers.append(self._pool.submit(kernel, edges, turn, *args))
-            kernel(edges, turn, *args)
+            while self._pool and len(helpers) < min(self._n_helpers, n_ranges - 1):
+                helpers.append(self._pool.submit(work, len(helpers) + 1))
+            work(0)
         finally:
             # Also when interrupted: helpers read arrays by their addresses. One that has not begun would find nothing.
             wait([helper for helper in helpers if not helper.cancel()])
@@ -128,73 +185,103 @@ class CpuEngine(HostState):
             if not helper.cancelled():
                 helper.result()
 
-    def _row_sides(self) -> Iterator[tuple[int, Layout]]:
-        """The entity sets that hold the rows of some relation: enough to see every cell once."""
-        return ((e, layout) for e, layout in enumerate(self._layouts) if layout.row_side.any())
 
-    def _pack(self, e: int, on: Array, given: Given) -> _Job:
-        """Active columns of the rows and of their partners, padded, and where the kernels find everything."""
-        s, layout, blocks = self._state, self._layouts[e], self._problem.blocks[e]
-        mean, shape = s.mean[e], (len(s.mean[e]), len(blocks))
-        own = Own(pack(mean, s.var[e], on), np.empty(shape, mean.dtype), np.empty(shape, mean.dtype))
-        layers, prior = np.empty((len(blocks), 3)), given.priors[e]
-        weight = np.array([_weight(block, given) for block in blocks])
-        layers[:, 0] = layout.biased
-        layers[:, 1], layers[:, 2] = prior.bias_mean, prior.bias_precision
-        table = layout.table(weight)
-        partners = [
-            pack_block(s.bias_mean[block.layer], s.bias_var[block.layer], own.bias, own.bias_var, b,
-                       s.mean[block.other], s.var[block.other], on,
-                       s.bias_mean[block.other_layer], s.bias_var[block.other_layer], block.offset, table.places)
-            for b, block in enumerate(blocks)
-        ]  # fmt: skip
-        job = _Job(own, table, layers, np.where(layout.gaussian, weight, 1.0), partners)
-        if layout.any_whole:
-            self._add_whole(e, job)
-        return job
+class _Pass:
+    """Passes over the rows of one set, with one padded number of factors: records, results, room for every thread."""
 
-    def _add_whole(self, e: int, job: _Job) -> None:
-        """What is known beforehand of rows with (nearly) all of their cells."""
-        layout, d = self._layouts[e], self._problem.sizes[e]
-        bases = np.zeros((len(layout.whole), job.width + 4, job.width))
-        table = layout.base_table(job.table)
-        base_rows(*table, *job.own, layout.whole, bases)
-        job.known.append(bases)
-        for b in np.flatnonzero(layout.whole).tolist():
-            matrix, products = layout.matrices[b], np.zeros((0, job.width + 3))
-            if matrix is not None:
-                products = np.zeros((d, job.width + 3))
-                pairs, bias = job.partners[b]
-                right = np.concatenate([pairs[matrix.cols, : job.width], bias[matrix.cols, None]], axis=1)
-                self._run(self._edges[e], matrix.multiply, right, products)
-            job.known.append(products)
-            job.table.places[b, 20:24] = address(bases[b]), bases[b].size, address(products), products.size
+    def __init__(self, layout: Layout, edges: Array, width: int, in_threads: InThreads, n_threads: int) -> None:
+        self.layout, self.width, self._edges, self._in_threads = layout, width, edges, in_threads
+        d, n_blocks, n_ranges = len(layout.present), len(layout.layers), len(edges) - 1
+        self.totals = np.zeros((d, n_blocks))
+        self.sums, self.bias_sums = np.zeros((n_ranges, 2, width)), np.zeros((n_ranges, 3, n_blocks))
+        self._turn = np.zeros(1, np.int64)
+        self.blocks, self.rows = layout.blocks.copy(), Record(PASS, layout.blocks.working)
+        self.rows.set(
+            blocks=self.blocks.array, width=width, single=self.rows.working.itemsize == 4, biased=layout.biased,
+            present=layout.present, edges=edges, turn=self._turn, longest=_NO_PIECES, pieces=layout.pieces,
+            totals=self.totals, sums=self.sums, bias_sums=self.bias_sums,
+            **cell_functions(self.rows.working), **row_functions(),
+        )  # fmt: skip
+        self._active, self._bias_prior = np.zeros(width, np.int64), np.zeros((2, n_blocks))
+        self._prior = np.zeros(width), np.zeros(width)
+        self.rows.set(
+            active=self._active, bias_prior_mean=self._bias_prior[0], bias_prior_precision=self._bias_prior[1]
+        )
+        self._scratch = [_scratch(width, n_blocks, self.rows.working) for _ in range(n_threads)]
+        if layout.whole.any():
+            self._base_blocks, self._base_rows = layout.base_blocks.copy(), self.rows.copy()
+            self._base_rows.set(blocks=self._base_blocks.array, wanted=layout.whole)
+            for b in np.flatnonzero(layout.whole).tolist():
+                products = np.zeros((d if layout.matrices[b] is not None else 0, width + 3))
+                self.blocks.set(b, base=np.zeros((width + 4, width)), products=products)
 
-    def _unpack(self, e: int, on: Array, own: Own) -> None:
-        s = self._state
-        unpack(own.pairs, on, s.mean[e], s.var[e])
-        for b, block in enumerate(self._problem.blocks[e]):
-            s.bias_mean[block.layer][:] = own.bias[:, b]
-            s.bias_var[block.layer][:] = own.bias_var[:, b]
+    def run(self, kernel: Callable[[Array, Array], None], n_ranges: int | None = None) -> None:
+        """Call a kernel in every thread, each with its scratch."""
+        self._turn[0] = 0
+        n_ranges = len(self._edges) - 1 if n_ranges is None else n_ranges
+        self._in_threads(n_ranges, lambda t: kernel(self.rows.array, self._scratch[t].array))
+
+    def begin(self, on: Array, prior: RowPrior, wanted: Array) -> None:
+        """Take these factors and what is expected of them; nothing is summed yet."""
+        self._active[: len(on)] = on
+        self._bias_prior[:] = prior.bias_mean, prior.bias_precision
+        (mean, own_means), (precision, own_precisions) = (
+            _expected(values, on, shared) for values, shared in zip(prior[:2], self._prior, strict=True)
+        )
+        self.rows.set(
+            n_factors=len(on), point=prior.point, wanted=wanted, rows=_ALL_ROWS, prior_mean=mean, own_means=own_means,
+            prior_precision=precision, own_precisions=own_precisions,
+        )  # fmt: skip
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with nothing summed."""
+        self.totals[:], self.sums[:], self.bias_sums[:] = 0.0, 0.0, 0.0
+
+    def sum_whole_rows(self) -> None:
+        """What is known beforehand of rows with (nearly) all of their cells; all else has been set."""
+        cells = self._base_blocks.array["summed"].copy()
+        self._base_blocks.array[:] = self.blocks.array
+        self._base_blocks.array["summed"] = cells
+        base_rows(self._base_rows.array, self._scratch[0].array)
+        for b in np.flatnonzero(self.layout.whole).tolist():
+            if (matrix := self.layout.matrices[b]) is not None:
+                pairs, bias, products = (self.blocks.get(name, b) for name in ("pairs", "partner_bias", "products"))
+                right = np.concatenate([pairs[matrix.cols, : self.width], bias[matrix.cols, None]], axis=1)
+                self._turn[0] = 0
+                self._in_threads(
+                    len(self._edges) - 1, partial(matrix.multiply, self._edges, self._turn, right, products)
+                )
 
 
-@dataclass
-class _Job:
-    """One pass over the rows of a set: its packed parameters and those of its partners."""
+def _expected(values: Floats, on: Array, shared: Floats) -> tuple[Floats, bool]:
+    """Prior means or precisions of the factors that are on, and whether each row has its own; `shared` is room."""
+    if len(values) > 1:
+        return np.ascontiguousarray(values[:, on]), True
+    shared[: len(on)] = values[0, on]
+    return shared, False
 
-    own: Own
-    table: Table
-    layers: Floats
-    scale: Floats
-    partners: list[tuple[Array, Array]]
-    """Packed parameters and biases of each block's partners; the table holds their addresses,"""
-    known: list[Array] = field(default_factory=list)
-    """and those of what is known of whole rows."""
 
-    @property
-    def width(self) -> int:
-        """Padded number of factors."""
-        return int(self.own.pairs.shape[1]) // 2
+def _scratch(width: int, n_blocks: int, working: np.dtype[Any]) -> Record:
+    """Room for one thread."""
+    n = width + n_blocks
+    record = Record(SCRATCH, working)
+    record.set(place=np.zeros(CHUNK, np.uint64), order=np.arange(CHUNK, dtype=np.uint64))
+    record.set(**{name: aligned(CHUNK, working) for name in ("x", "seen", "m", "v", "weight", "target")})
+    record.set(weighted=aligned(CHUNK * width, working), moments=aligned(3 * width, working))
+    record.set(chunk_sums=aligned((width + 3) * width, working), row_sums=aligned(n_blocks * (width + 4) * width))
+    record.set(**{name: aligned(width) for name in ("row_mean", "row_var", "product")})
+    record.set(**{name: aligned(n_blocks) for name in ("row_bias", "row_bias_var", "before")})
+    record.set(system=aligned((n + 2) * (n // LANES + 1) * LANES))
+    return record
+
+
+def aligned(size: int, dtype: np.dtype[Any] | type[np.float64] = np.float64) -> Array:
+    """Zeros that begin where a line of the cache begins."""
+    itemsize = np.dtype(dtype).itemsize
+    room = np.zeros(size + 64 // itemsize, dtype)
+    first = -room.ctypes.data % 64 // itemsize
+    return room[first : first + size]
 
 
 class _Guard:
@@ -203,50 +290,48 @@ class _Guard:
     Only cells without a quadratic bound need it: their exact expectation may be overshot.
     """
 
-    def __init__(self, run: Callable[..., None], job: _Job, alpha: Floats, has_bias: Array, *, point: bool) -> None:
-        self._run, self._job, self._alpha, self._point = run, job, alpha, point
-        self._has_bias = has_bias
-        self._saved = [a.copy() for a in job.own]
+    def __init__(self, work: _Pass, on: Array, prior: RowPrior) -> None:
+        self._work, self._on, self._prior = work, on, prior
+        n_blocks = len(work.layout.layers)
+        self._means = [work.rows.get("mean"), *(work.blocks.get("bias", b) for b in range(n_blocks))]
+        self._vars = [work.rows.get("var"), *(work.blocks.get("bias_var", b) for b in range(n_blocks))]
+        self._old = [array.copy() for array in self._means + self._vars]
         self._before = self._values(_ALL_ROWS)
 
     def hold(self) -> None:
         """Compare each row with what it was, and move it back halfway, up to eight times, then altogether."""
-        slack = 1e-6 if self._job.own.pairs.itemsize == 4 else 1e-13
+        slack = 1e-6 if self._work.rows.working.itemsize == 4 else 1e-13
         fallen = np.ones(len(self._before), bool)
         for _ in range(MAX_HALVINGS):
             after = self._values(fallen)
             fallen &= ~(after >= self._before - slack * np.abs(self._before))
             if not fallen.any():
                 return
-            self._halve(fallen)
-        for now, old in zip(self._job.own, self._saved, strict=True):
+            # Means by half of their step; variances by half of that of their precisions.
+            for n, (now, old) in enumerate(zip(self._means + self._vars, self._old, strict=True)):
+                halfway = _mean if n < len(self._means) else _harmonic_mean
+                now[fallen] = halfway(now[fallen], old[fallen])
+        for now, old in zip(self._means + self._vars, self._old, strict=True):
             now[fallen] = old[fallen]
 
-    def _halve(self, rows: Array) -> None:
-        """Means and biases by half; variances by half of their precisions."""
-        width = self._job.width
-        for n, (now, old) in enumerate(zip(self._job.own, self._saved, strict=True)):
-            middle, harmonic = (now[rows] + old[rows]) / 2, _halfway(now[rows], old[rows])
-            if n == 0:
-                middle[:, width:] = harmonic[:, width:]
-            now[rows] = harmonic if n == 2 else middle
-
-    def _values(self, rows: Array) -> Floats:
-        """The terms of the bound that depend on each row: its cells, its factors and its biases."""
-        job, n_u = self._job, len(self._alpha)
-        totals = np.zeros(job.own.bias.shape)
-        self._run(measure_rows, *job.table, *job.own, np.ones(totals.shape[1], bool), rows, totals)
-        gaussian = job.table.codes[:, 1] == 0
-        value = totals @ np.where(gaussian, -0.5 * job.scale, 1.0)
-        pairs = job.own.pairs.astype(np.float64)
-        u, u_var = pairs[:, :n_u], pairs[:, job.width : job.width + n_u]
-        bias, bias_var = (a.astype(np.float64) for a in job.own[1:])
-        cost = 0.5 * job.layers[:, 2] * ((bias - job.layers[:, 1]) ** 2 + bias_var)
-        value -= 0.5 * (u**2 + u_var) @ self._alpha + np.where(self._has_bias, cost, 0.0).sum(axis=1)
-        if not self._point:
+    def _values(self, chosen: Array) -> Floats:
+        """The terms of the bound that depend on each chosen row: its cells, its factors and its biases."""
+        work, prior, has_bias, blocks = self._work, self._prior, self._work.layout.has_bias, self._work.blocks.array
+        wanted = work.rows.get("wanted")
+        work.rows.set(wanted=np.ones(len(blocks), bool), rows=chosen)
+        work.forget()
+        work.run(measure_rows)
+        work.rows.set(wanted=wanted, rows=_ALL_ROWS)
+        value = work.totals @ blocks["slope"]
+        u, u_var = (array[0][:, self._on].astype(np.float64) for array in (self._means, self._vars))
+        bias, bias_var = (np.stack(arrays[1:], axis=1).astype(np.float64) for arrays in (self._means, self._vars))
+        cost = 0.5 * prior.bias_precision * ((bias - prior.bias_mean) ** 2 + bias_var)
+        spread = (u - prior.mean[:, self._on]) ** 2 + u_var
+        value -= 0.5 * (spread * prior.precision[:, self._on]).sum(axis=1) + np.where(has_bias, cost, 0.0).sum(axis=1)
+        if not prior.point:
             with np.errstate(divide="ignore"):
                 value += 0.5 * np.log(u_var).sum(axis=1)
-                value += 0.5 * np.where(self._has_bias, np.log(bias_var), 0.0).sum(axis=1)
+                value += 0.5 * np.where(has_bias, np.log(bias_var), 0.0).sum(axis=1)
         return np.asarray(value)
 
 
@@ -258,15 +343,11 @@ def _large(block: Block) -> bool:
     return bool(weight[0] * block.offset**2 > PRECISE)
 
 
-def _weight(block: Block, given: Given) -> float:
-    """⟨τ⟩ of least squares, else the parameter of the relation."""
-    if block.likelihood.least_squares:
-        return -2.0 * float(given.slope[block.relation])
-    p = given.parameters[block.relation]
-    return float(p[0]) if len(p) else 0.25
+def _mean(new: Array, old: Array) -> Array:
+    return (new + old) / 2
 
 
-def _halfway(new: Array, old: Array) -> Array:
+def _harmonic_mean(new: Array, old: Array) -> Array:
     total = new + old
     return np.where(total > 0, 2 * new * old / np.where(total > 0, total, 1), new)
 

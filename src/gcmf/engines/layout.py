@@ -1,7 +1,7 @@
 """How the compiled engine holds the cells of an entity set: as they are listed, or by what whole rows lack.
 
-A Gaussian row with (nearly) all of its cells observed needs no loop over them: Σ ū_j ū_jᵀ over all partners is the same
-for every such row, Σ x ū_j is a product of matrices, and the few holes are taken off.
+A least-squares row with (nearly) all of its cells observed needs no loop over them: Σ ū_j ū_jᵀ over all partners is the
+same for every such row, Σ x ū_j is a product of matrices, and the few holes are taken off.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from gcmf.engines.cell_kernels import GAUSSIAN, QUADRATURE
-from gcmf.engines.chunk_kernels import FILLED, LISTED, WHOLE, WHOLE_ZEROS, Cells, Rule, Table
-from gcmf.engines.solve_kernels import next_range
-from gcmf.likelihoods.bernoulli import CURVED, TIGHT
-from gcmf.likelihoods.poisson import CELLS
+from gcmf.engines.likelihood_kernels import weigh_chunk_at
+from gcmf.engines.records import BLOCK, CELLS, FILLED, LISTED, VALUE_TYPES, ZEROS, Record
+from gcmf.engines.row_kernels import next_range
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.engines.base import Block, Problem
-    from gcmf.likelihoods import Likelihood
 
     Array = NDArray[Any]
     Floats = NDArray[np.float64]
@@ -37,14 +34,7 @@ MIN_MATRIX = 20_000
 CELLS_PER_LOOP = 40
 #: Cells of a piece: a row of more than twice as many is summed in pieces, by all threads.
 PIECE = 50_000
-#: Types of the arrays of Cells; None is the working precision.
-_KINDS = np.int64, np.int32, None, np.float64, np.uint8, np.int32, np.bool_
-_NO_WIDE, _NO_CODES, _NO_MEMBERS, _NO_ROWS = (
-    np.empty(0),
-    np.empty(0, np.uint8),
-    np.empty(0, np.int32),
-    np.empty(0, bool),
-)
+_NO_MEMBERS, _NO_ROWS = np.empty(0, np.int32), np.empty(0, bool)
 
 
 class Matrix(NamedTuple):
@@ -62,7 +52,7 @@ class Matrix(NamedTuple):
 
 
 @dataclass(frozen=True)
-class WholeRows:
+class MatrixRows:
     """A matrix as a sweep wants it."""
 
     x: Array
@@ -73,11 +63,12 @@ class WholeRows:
     totals: Floats
     """Σ x² and Σ x of each row of the matrix."""
 
-    def multiply(self, edges: Array, turn: Array, right: Array, out: Floats) -> None:
+    def multiply(self, edges: Array, turn: Array, right: Array, out: Floats, thread: int) -> None:
         """Write Σ x ū_j, Σ x b_j, Σ x² and Σ x of the rows into out; right (cols, K + 1) holds ū and b.
 
         One range of rows after the other, as the kernels do: the same bits for any number of threads.
         """
+        del thread
         K = right.shape[1]
         while (r := next_range(turn)) < len(edges) - 1:
             lo, hi = edges[r], edges[r + 1]
@@ -89,49 +80,55 @@ class WholeRows:
 
 
 @dataclass(frozen=True)
-class Held:
-    """The cells of one block: as they are summed, and one by one."""
+class HeldCells:
+    """The cells of one block: as they are best summed, and every observed one by itself."""
 
-    cells: Cells
-    rule: Rule
-    listed: Cells
-    listed_rule: Rule
-    n_listed: Array
+    summed: Record
+    listed: Record
+    n_visited: Array
     """(d,) cells that summing a row looks at."""
-    matrix: WholeRows | None = None
-
-    def base(self) -> Held:
-        """One row with a cell for every member, all at the value `fill`: what whole rows have in common."""
-        members = self.cells.members
-        values = np.full(len(members), self.rule.fill, self.cells.value.dtype)
-        one = Cells(LISTED, np.array([0, len(members)]), members, values, _NO_WIDE, _NO_CODES, _NO_MEMBERS, _NO_ROWS)
-        rule = self.rule._replace(center=0.0, inverse_scale=1.0)
-        return Held(one, rule, one, rule, np.array([len(members)]))
+    known: Array
+    """(d,) rows of which the sums with all cells are known beforehand."""
+    base: Record | None = None
+    """One row with a cell for every member, all at the value `fill`: what whole rows have in common."""
+    matrix: MatrixRows | None = None
 
 
 class Layout:
     """The blocks of one entity set, all that never changes."""
 
-    def __init__(self, blocks: tuple[Block, ...], held: list[Held], biased: tuple[bool, ...]) -> None:
+    def __init__(self, blocks: tuple[Block, ...], held: list[HeldCells], biased: tuple[bool, ...]) -> None:
         self.relations = np.array([b.relation for b in blocks])
         self.layers = np.array([b.layer for b in blocks])
         self.row_side = np.array([b.side == 0 for b in blocks])
         self.biased = np.array([biased[b.layer] for b in blocks])
-        self.has_bias = self.biased & np.stack([b.cells.counts() > 0 for b in blocks], axis=1)
-        self.gaussian = np.array([one.rule.kind == GAUSSIAN for one in held])
-        self.guarded = any(one.rule.kind == QUADRATURE for one in held)
-        self.whole = np.array([one.cells.layout in (WHOLE, WHOLE_ZEROS) for one in held])
-        self.any_whole = bool(self.whole.any())
-        self.matrices = [one.matrix for one in held]
-        self.n_listed = np.sum([one.n_listed for one in held], axis=0)
-        self.pieces = _pieces(held)
-        products = sum(len(one.matrix.cols) for one in held if one.matrix is not None)
-        self.cost = self.n_listed + products // CELLS_PER_LOOP
-        self._table = _table(held)
-        bases = [one.base() for one in held]
-        self._bases = _table(bases)
-        # Tables hold addresses only.
-        self._alive = held, bases
+        has_cells = np.stack([b.cells.counts() > 0 for b in blocks], axis=1)
+        self.present, self.has_bias = np.asarray(has_cells.any(axis=1)), self.biased & has_cells
+        self.least_squares = np.array([b.likelihood.least_squares for b in blocks])
+        self.guarded = not all(b.likelihood.quadratic_is_bound for b in blocks)
+        self.whole = np.array([cells.base is not None for cells in held])
+        self.matrices = [cells.matrix for cells in held]
+        self.n_visited = np.sum([cells.n_visited for cells in held], axis=0)
+        self.pieces, self.longest = _pieces(held), 2 * PIECE
+        products = sum(len(cells.matrix.cols) for cells in held if cells.matrix is not None)
+        self.cost = self.n_visited + products // CELLS_PER_LOOP
+        working = held[0].summed.working
+        self.blocks = Record(BLOCK, working, len(blocks))
+        for b, (block, cells) in enumerate(zip(blocks, held, strict=True)):
+            likelihood = block.likelihood
+            self.blocks.set(
+                b,
+                summed=cells.summed,
+                listed=cells.listed,
+                least_squares=likelihood.least_squares,
+                is_bound=likelihood.quadratic_is_bound,
+                zero_weight=likelihood.zero_weight,
+                weigh_chunk=0 if likelihood.least_squares else weigh_chunk_at(likelihood, working),
+            )
+        self.base_blocks = self.blocks.copy()
+        for b, cells in enumerate(held):
+            if cells.base is not None:
+                self.base_blocks.set(b, summed=cells.base)
 
     @classmethod
     def of(cls, problem: Problem, dtype: np.dtype[Any]) -> list[Layout]:
@@ -147,45 +144,32 @@ class Layout:
             layouts.append(cls(blocks, held, problem.biased))
         return layouts
 
-    def table(self, weight: Floats) -> Table:
-        """What the kernels need to know of the blocks, to be completed with the parameters of the partners."""
-        places, codes, numbers = self._table
-        numbers = numbers.copy()
-        numbers[:, 0] = weight
-        return Table(places.copy(), codes, numbers)
 
-    def base_table(self, table: Table) -> Table:
-        """One row per block, for what its whole rows have in common."""
-        places = table.places.copy()
-        places[:, :14] = self._bases.places[:, :14]
-        return Table(places, self._bases.codes, self._bases.numbers)
-
-
-def address(array: Array) -> int:
-    """Where the first item of an array lies."""
-    found: int = array.__array_interface__["data"][0]
-    return found
-
-
-def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None) -> Held:
+def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None) -> HeldCells:
     """Choose a layout for one block; `matrix` holds its values where it has one."""
-    listed, rule = _as_listed(block, dtype)
+    side, fill = block.cells, -block.center / block.scale
+    known = np.zeros(len(side.indptr) - 1, bool)
+    listed = _cells(dtype, LISTED, (side.indptr, side.partner, side.value), (_NO_MEMBERS, _NO_ROWS))
+    listed.set(center=block.center, inverse_scale=1.0 / block.scale, fill=fill)
     if matrix is not None:
-        return _by_holes(listed, rule, matrix)
-    lengths = np.diff(listed.indptr)
-    if listed.layout == LISTED:
-        return Held(listed, rule, listed, rule, lengths)
-    counts, members = block.cells.counts(), len(listed.members)
+        return _by_holes(listed, matrix, len(known))
+    if side.members is None or side.covered is None:
+        return HeldCells(listed, listed, np.diff(side.indptr), known)
+    listed.set(layout=FILLED, members=side.members, covered=side.covered)
+    counts, n_members = side.counts(), len(side.members)
     # Where most cells of a row are holes, they would be more work than its cells; and where zeros are far from what
     # is listed, the sums of a whole row of zeros would cancel.
-    near = rule.kind == GAUSSIAN and abs(rule.fill) <= FAR
-    if near and (members <= (1.0 + MAX_HOLES) * counts[listed.covered]).all():
-        return Held(listed._replace(layout=WHOLE_ZEROS), rule, listed, rule, lengths)
-    return Held(listed, rule, listed, rule, members * listed.covered)
+    near = block.likelihood.least_squares and abs(fill) <= FAR
+    if near and (n_members <= (1.0 + MAX_HOLES) * counts[side.covered]).all():
+        summed = listed.copy()
+        summed.set(layout=ZEROS)
+        base = _base(dtype, side.members, fill)
+        return HeldCells(summed, listed, np.diff(side.indptr), side.covered, base)
+    return HeldCells(listed, listed, n_members * side.covered, known)
 
 
 def find_matrix(block: Block, dtype: np.dtype[Any]) -> Matrix | None:
-    """Return a Gaussian relation, seen from its rows, as a matrix if nearly all of its cells are observed."""
+    """Return a least-squares relation, seen from its rows, as a matrix if nearly all of its cells are observed."""
     side = block.cells
     if not block.likelihood.least_squares or side.members is not None or len(side.partner) < MIN_MATRIX:
         return None
@@ -202,77 +186,44 @@ def find_matrix(block: Block, dtype: np.dtype[Any]) -> Matrix | None:
     return Matrix(values, rows.astype(np.int32), cols.astype(np.int32), seen)
 
 
-def _code(likelihood: Likelihood) -> int:
-    if likelihood.least_squares:
-        return GAUSSIAN
-    known = {CURVED: 1, TIGHT: 2, CELLS["paper"]: 3, CELLS["cell"]: 4, CELLS["tight"]: 5, CELLS["exact"]: QUADRATURE}
-    return known[likelihood.cell]
+def _cells(dtype: np.dtype[Any], layout: int, lists: tuple[Array, Array, Array], whole: tuple[Array, Array]) -> Record:
+    """Cells of these lists (indptr, partner, value), and of rows that are whole (members, covered)."""
+    indptr, partner, value = lists
+    cells = Record(CELLS, dtype)
+    cells.set(layout=layout, indptr=indptr, partner=partner, value=value, value_type=VALUE_TYPES[value.dtype])
+    cells.set(members=whole[0], covered=whole[1], inverse_scale=1.0)
+    return cells
 
 
-def _as_listed(block: Block, dtype: np.dtype[Any]) -> tuple[Cells, Rule]:
-    """Return the cells as the collection holds them; values are copied only to change their precision."""
-    side, lik = block.cells, block.likelihood
-    rule = Rule(_code(lik), 1.0, float(lik.zero_weight), block.center, 1.0 / block.scale, -block.center / block.scale)
-    value, wide, code = np.empty(0, dtype), _NO_WIDE, _NO_CODES
-    if side.value.dtype == np.uint8:
-        code = side.value
-    elif side.value.dtype == dtype:
-        value = side.value
-    elif side.value.dtype == np.float64:
-        wide = side.value
-    else:
-        value = side.value.astype(dtype)
-    if side.members is None or side.covered is None:
-        return Cells(LISTED, side.indptr, side.partner, value, wide, code, _NO_MEMBERS, _NO_ROWS), rule
-    return Cells(FILLED, side.indptr, side.partner, value, wide, code, side.members, side.covered), rule
+def _base(dtype: np.dtype[Any], members: Array, fill: float) -> Record:
+    """One row with a cell for every member, at the value `fill`."""
+    lists = np.array([0, len(members)]), members, np.full(len(members), fill, dtype)
+    return _cells(dtype, LISTED, lists, (_NO_MEMBERS, _NO_ROWS))
 
 
-def _by_holes(listed: Cells, rule: Rule, matrix: Matrix) -> Held:
+def _by_holes(listed: Record, matrix: Matrix, d: int) -> HeldCells:
     """Whole rows list their holes, the others their cells."""
-    d, counts = len(listed.indptr) - 1, matrix.seen.sum(axis=1)
-    whole = len(matrix.cols) <= (1.0 + MAX_HOLES) * counts
+    whole = len(matrix.cols) <= (1.0 + MAX_HOLES) * matrix.seen.sum(axis=1)
     i, j = np.nonzero(matrix.seen ^ whole[:, None])
     lengths, covered, there = np.zeros(d, np.int64), np.zeros(d, bool), np.zeros(d, np.int64)
     lengths[matrix.rows] = np.bincount(i, minlength=len(matrix.rows))
     covered[matrix.rows], there[matrix.rows] = whole, 1
-    cells = Cells(WHOLE, _ends(lengths), matrix.cols[j], matrix.x[i, j], _NO_WIDE, _NO_CODES, matrix.cols, covered)
-    plain = rule._replace(center=0.0, inverse_scale=1.0, fill=0.0)
+    dtype, lists = matrix.x.dtype, (_ends(lengths), matrix.cols[j], matrix.x[i, j])
+    summed = _cells(dtype, LISTED, lists, (matrix.cols, covered))
     squares = np.einsum("ij,ij->i", matrix.x, matrix.x, dtype=np.float64)
-    rows = WholeRows(matrix.x, matrix.cols, _ends(there), squares, matrix.x.sum(axis=1, dtype=np.float64))
-    return Held(cells, plain, listed, rule, lengths, rows)
+    rows = MatrixRows(matrix.x, matrix.cols, _ends(there), squares, matrix.x.sum(axis=1, dtype=np.float64))
+    return HeldCells(summed, listed, lengths, covered, _base(dtype, matrix.cols, 0.0), rows)
 
 
-def _pieces(held: list[Held]) -> Array:
+def _pieces(held: list[HeldCells]) -> Array:
     """Row, block, first and last cell of every piece of a long row, (P, 4), ordered by row and block."""
-    found = []
-    for b, one in enumerate(held):
-        if one.cells.layout in (LISTED, FILLED):
-            for row in np.flatnonzero(one.n_listed > 2 * PIECE).tolist():
-                n = int(one.n_listed[row])
-                found += [(row, b, first, min(first + PIECE, n)) for first in range(0, n, PIECE)]
-    return np.array(sorted(found), dtype=np.int64).reshape(-1, 4)
+    pieces = []
+    for b, cells in enumerate(held):
+        for row in np.flatnonzero((cells.n_visited > 2 * PIECE) & ~cells.known).tolist():
+            n = int(cells.n_visited[row])
+            pieces += [(row, b, first, min(first + PIECE, n)) for first in range(0, n, PIECE)]
+    return np.array(sorted(pieces), dtype=np.int64).reshape(-1, 4)
 
 
 def _ends(lengths: Array) -> Array:
     return np.concatenate([[0], np.cumsum(lengths)])
-
-
-def _table(blocks: list[Held]) -> Table:
-    """Write down the addresses and the numbers of these blocks."""
-    places = np.zeros((len(blocks), 38), np.int64)
-    for b, one in enumerate(blocks):
-        places[b, :14], places[b, 24:] = _places(one.cells), _places(one.listed)
-    codes = np.array([(one.cells.layout, one.rule.kind, one.listed.layout) for one in blocks])
-    numbers = np.array([(*one.rule[1:], *one.listed_rule[3:]) for one in blocks], dtype=np.float64)
-    return Table(places, codes, numbers)
-
-
-def _places(cells: Cells) -> list[int]:
-    """Address and length of each array; a kernel that is given addresses takes every array for what it should be."""
-    places = []
-    for name, array, kind in zip(Cells._fields[1:], cells[1:], _KINDS, strict=True):
-        if not array.flags.c_contiguous or (kind is not None and array.dtype != kind):
-            msg = f"{name} must be contiguous and of type {kind}, not {array.dtype}"
-            raise TypeError(msg)
-        places += [address(array), array.size]
-    return places

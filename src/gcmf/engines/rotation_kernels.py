@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.engines.compiled import compiled
+from gcmf.engines.compiled import compiled, inlined
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
+    Integers = NDArray[np.int64]
 
 #: Halves of the grids of angles tried in each plane: the second covers one step of the first, the third one of the
 #: second.
@@ -17,7 +25,48 @@ _LEAST_GAIN = 1e-6
 _MAX_STEPS = 3
 
 
-@compiled()
+def sparsest(M: Floats, weight: Floats, same: Bools, side: Integers, sheared: bool) -> Floats:  # noqa: FBT001 - passed on
+    """Return the T_e = T or T⁻ᵀ, by the side of each set, that minimise Σ_ek weight_ek log (T_eᵀ M_e T_e)_kk.
+
+    M (E, K, K) is turned along. weight (E, K): d_e/2 where a factor lives, else 0. same (K, K): which factors may be
+    mixed. side (E,): 0 or 1. Without `sheared` T is orthogonal, and the same for both sides.
+    """
+    K = M.shape[1]
+    T = np.stack((np.eye(K), np.eye(K)))
+    _turn_planes(M, weight, same, side, sheared, T, np.ones((2, K), bool))
+    return T
+
+
+@compiled
+def _turn_planes(M, weight, same, side, sheared, T, moved):
+    """Turn and shear M (E, K, K) and T (2, K, K); moved (2, K): room to note which factors have moved lately."""
+    K = M.shape[1]
+    for n in range(_MAX_ROUNDS):
+        # Two factors that stayed where they were have found their angle already.
+        gained, before, now = 0.0, moved[n % 2], moved[1 - n % 2]
+        for k in range(K):
+            now[k] = False
+        for k in range(K):
+            for j in range(K):
+                if k == j or not same[k, j] or not (before[k] or before[j] or now[k] or now[j]):
+                    continue
+                if k < j:
+                    angle, gain = _best_turn(M, weight, k, j)
+                    if gain > _LEAST_GAIN:
+                        now[k] = now[j] = True
+                        gained += gain
+                        _turn(M, T, k, j, angle)
+                if sheared:
+                    s, gain = _best_shear(M, weight, side, k, j)
+                    if gain > _LEAST_GAIN:
+                        now[k] = now[j] = True
+                        gained += gain
+                        _shear(M, T, side, k, j, s)
+        if gained < 0.1:
+            break
+
+
+@inlined
 def _height(M, weight, k, j, angle):
     """Σ_e d_e/2 log of the two diagonals of the plane (k, j) turned by an angle φ.
 
@@ -32,11 +81,11 @@ def _height(M, weight, k, j, angle):
     return total
 
 
-@compiled()
+@inlined
 def _best_turn(M, weight, k, j):
     """Best angle in the plane (k, j), and what it gains."""
-    still = lowest = _height(M, weight, k, j, 0.0)
-    best, width = 0.0, math.pi / 4.0
+    still = _height(M, weight, k, j, 0.0)
+    best, lowest, width = 0.0, still, math.pi / 4.0
     for n in _GRIDS:
         middle = best
         for step in range(-n, n + 1):
@@ -48,16 +97,24 @@ def _best_turn(M, weight, k, j):
     return best, still - lowest
 
 
-@compiled()
-def _turn(A, k, j, angle):
-    """A ← A G, with G the rotation of the plane (k, j)."""
+@inlined
+def _turn(M, T, k, j, angle):
+    """M_e ← Gᵀ M_e G and T ← T G, with G the rotation of the plane (k, j)."""
     c, s = math.cos(angle), math.sin(angle)
-    for i in range(len(A)):
-        a, b = A[i, k], A[i, j]
-        A[i, k], A[i, j] = c * a + s * b, c * b - s * a
+    for i in range(M.shape[1]):
+        for e in range(len(M)):
+            a, b = M[e, i, k], M[e, i, j]
+            M[e, i, k], M[e, i, j] = c * a + s * b, c * b - s * a
+        for e in range(2):
+            a, b = T[e, i, k], T[e, i, j]
+            T[e, i, k], T[e, i, j] = c * a + s * b, c * b - s * a
+    for e in range(len(M)):
+        for i in range(M.shape[1]):
+            a, b = M[e, k, i], M[e, j, i]
+            M[e, k, i], M[e, j, i] = c * a + s * b, c * b - s * a
 
 
-@compiled()
+@inlined
 def _best_shear(M, weight, side, k, j):
     """Best s for u_j + s u_k on one side and u_k − s u_j on the other, and what it gains.
 
@@ -84,50 +141,16 @@ def _best_shear(M, weight, side, k, j):
     return s, still - lowest
 
 
-@compiled()
-def _shear(A, k, j, s):
-    """Column j of A takes s times column k."""
-    for i in range(len(A)):
-        A[i, j] += s * A[i, k]
-
-
-@compiled()
-def sparsest(M, weight, same, side, sheared):
-    """Return the T_e = T or T⁻ᵀ, by the side of each set, that minimise Σ_ek weight_ek log (T_eᵀ M_e T_e)_kk.
-
-    M (E, K, K) is turned along. weight (E, K): d_e/2 where a factor lives, else 0. same (K, K): which factors may be
-    mixed. side (E,): 0 or 1. Without `sheared` T is orthogonal, and the same for both sides.
-    """
+@inlined
+def _shear(M, T, side, k, j, s):
+    """Factor j takes s times factor k on one side, and k takes −s times j on the other: M_e and T along."""
     K = M.shape[1]
-    T, moved = np.stack((np.eye(K), np.eye(K))), np.ones(K, np.bool_)
-    for _ in range(_MAX_ROUNDS):
-        # Two factors that stayed where they were have found their angle already.
-        gained, before, moved = 0.0, moved, np.zeros(K, np.bool_)
-        for k in range(K):
-            for j in range(K):
-                if k == j or not same[k, j] or not (before[k] or before[j] or moved[k] or moved[j]):
-                    continue
-                if k < j:
-                    angle, gain = _best_turn(M, weight, k, j)
-                    if gain > _LEAST_GAIN:
-                        moved[k] = moved[j] = True
-                        gained += gain
-                        for e in range(len(M)):
-                            _turn(M[e], k, j, angle)
-                            _turn(M[e].T, k, j, angle)
-                        _turn(T[0], k, j, angle)
-                        _turn(T[1], k, j, angle)
-                if sheared:
-                    s, gain = _best_shear(M, weight, side, k, j)
-                    if gain > _LEAST_GAIN:
-                        moved[k] = moved[j] = True
-                        gained += gain
-                        for e in range(len(M)):
-                            a, b, c = (k, j, s) if side[e] == 0 else (j, k, -s)
-                            _shear(M[e], a, b, c)
-                            _shear(M[e].T, a, b, c)
-                        _shear(T[0], k, j, s)
-                        _shear(T[1], j, k, -s)
-        if gained < 0.1:
-            break
-    return T
+    for e in range(len(M)):
+        giver, taker, share = (k, j, s) if side[e] == 0 else (j, k, -s)
+        for i in range(K):
+            M[e, i, taker] += share * M[e, i, giver]
+        for i in range(K):
+            M[e, taker, i] += share * M[e, giver, i]
+    for i in range(K):
+        T[0, i, j] += s * T[0, i, k]
+        T[1, i, k] -= s * T[1, i, j]

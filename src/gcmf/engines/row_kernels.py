@@ -1,7 +1,7 @@
-"""The one pass over cells, compiled: what each row of a block sums up to. Arrays in, arrays out; no users.
+"""One pass over the rows of an entity set, compiled: sums, system, solution, bound; what Python calls.
 
-Every row is summed by one thread, in one order, so results do not depend on the number of threads. All that is asked
-of the cells follows from these sums: the system of a row, the bound before and after, what each factor is worth.
+A row is worked on in float64, whatever the working precision: only its cells (cell_kernels.py) are not. Each kernel is
+given a PASS and the SCRATCH of its thread, and takes one range of rows after the other until none is left.
 """
 
 from __future__ import annotations
@@ -9,262 +9,390 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numba import types
 
-from gcmf.engines.cell_kernels import GAUSSIAN, JAAKKOLA, lower_bound, quadratic
-from gcmf.engines.chunk_kernels import CHUNK, JIT, LISTED, WHOLE, WHOLE_ZEROS, load, n_cells, read_values
-from gcmf.engines.compiled import compiled
-from gcmf.engines.simd import LANES, add_products, add_sums, decay, fetch_row, move_row, predictor, scale_row
+from gcmf.engines.cell_kernels import (
+    BIAS_SPREAD,
+    FIRST,
+    SCALARS,
+    SPREAD,
+    SQUARES,
+    TARGET,
+    TARGETS,
+    VALUE,
+    WEIGHT,
+)
+from gcmf.engines.compiled import address_of, inlined, kernel, part
+from gcmf.engines.records import BLOCK, FILLED, LISTED, PASS, SCRATCH
+from gcmf.engines.simd import (
+    LANES,
+    add_row,
+    array_at,
+    array_of,
+    call,
+    dot_row,
+    place_of,
+    record_at,
+    subtract_four,
+    subtract_one,
+    take,
+)
 
-#: As JIT, but called: one copy of the code is enough.
-CALLED = {**JIT, "forceinline": False}
-#: Numbers of partners' parameters that no near cache holds, so that it pays to ask for them ahead.
-MANY_PARTNERS = 1 << 20
-#: Cells that LLVM takes at a time in a plain loop over float32.
-UNROLLED = 32
-#: Cells summed in the working precision before the sums go to float64: bounds the error of float32.
-FLUSH = 512
-#: The rows of a sum after the Kp rows of Σ w ū_j ū_jᵀ: Σ wt ū_j, Σ w ū_j, Σ w ũ_j, and one of scalars:
-TARGET, FIRST, SPREAD, SCALARS = range(4)
-#: Σ w, Σ wt, Σ wt², the bound of the cells, how many cells were seen, and Σ w b̃_j.
-WEIGHT, TARGETS, SQUARES, BOUND, SEEN, BIAS_SPREAD = range(6)
-
-
-@compiled(**JIT)
-def _set_own(own, row, chunk):
-    Kp = chunk.own.shape[1]
-    for k in range(Kp):
-        u, u_var = own.pairs[row, k], own.pairs[row, Kp + k]
-        chunk.own[0, k] = u
-        chunk.own[1, k] = u * u + u_var
-        chunk.own[2, k] = u_var
-
-
-@compiled(**JIT)
-def _predict(own, partners, row, b, n, chunk):
-    """Mean m and variance v of θ for n loaded cells; `own` holds the row."""
-    mine, mine_var = own.bias[row, b], own.bias_var[row, b]
-    for c in range(n):
-        j = chunk.idx[c]
-        m, v = predictor(chunk.own, partners.pairs, j)
-        chunk.m[c] = m + mine + partners.bias[j]
-        chunk.v[c] = v + mine_var + partners.bias_var[j]
+#: A pivot is at least this share of its diagonal: what float64 can tell from zero.
+PIVOT = 4e-16
+#: Residuals below this share of the squares are not left to the sums, in float32 and in float64.
+PRECISE_SINGLE, PRECISE_DOUBLE = 2e-2, 1e-6
 
 
-@compiled(**JIT)
-def _sum_unit(cells, rule, partners, start, n, chunk, scalars, sign):
-    """Load n listed Gaussian cells, each of weight one, and add sign times their scalars; all in one loop."""
-    real = chunk.x.dtype.type
-    one, sum_wt, squares, spread = real(1), real(0), real(0), real(0)
-    read_values(cells, rule, start, n, chunk.x)
-    partner = cells.partner[start : start + n]
-    for c in range(n):
-        j = np.uint64(partner[c])
-        t = chunk.x[c] - partners.bias[j]
-        chunk.idx[c] = j
-        chunk.target[c], chunk.weight[c] = t, one
-        sum_wt += t
-        squares += t * t
-        spread += partners.bias_var[j]
-    scalars[WEIGHT] += sign * n
-    scalars[TARGETS] += sign * sum_wt
-    scalars[SQUARES] += sign * squares
-    scalars[SEEN] += sign * n
-    scalars[BIAS_SPREAD] += sign * spread
+def row_functions() -> dict[str, int]:
+    """Where the functions of this file that kernels call by address lie, by name, compiled if they are not yet."""
+    word, number = types.intp, types.float64
+    signatures = {
+        sum_row: number(word, word, word, word, word),
+        form_row: number(word, word, word, word),
+        solve_row: number(word, word, word),
+        sum_moments: number(word, word, word),
+    }
+    return {function.__name__: address_of(function, signature) for function, signature in signatures.items()}
 
 
-@compiled(**JIT)
-def _zeros_pairs(rule, partners, n, chunk, scalars):
-    """Weights and targets that correct n listed cells of a row of zeros: a hole takes its zero away, others move it."""
-    for c in range(n):
-        seen, b = np.float64(chunk.seen[c]), np.float64(partners.bias[chunk.idx[c]])
-        t, t_zero = chunk.x[c] - b, rule.fill - b
-        chunk.target[c] = seen * t - t_zero
-        chunk.weight[c] = seen - 1.0
-        scalars[SQUARES] += seen * t * t - t_zero * t_zero
-        scalars[SEEN] += seen - 1.0
+@kernel
+def sweep_rows(passes, scratches):
+    """Update the rows, and bound the cells of those blocks which they complete (`wanted`).
 
-
-@compiled(**JIT)
-def _filled_pairs(partners, n, chunk, scalars):
-    """Weights and targets of n Gaussian cells that may be holes."""
-    for c in range(n):
-        t = chunk.seen[c] * (chunk.x[c] - partners.bias[chunk.idx[c]])
-        chunk.target[c], chunk.weight[c] = t, chunk.seen[c]
-        scalars[SQUARES] += np.float64(t) * t
-        scalars[SEEN] += chunk.seen[c]
-
-
-@compiled(**JIT)
-def jaakkola_pairs(rule, n, chunk):
-    """Weights w = tanh(ξ/2)/(2ξ) and targets wz = x − 1/2 of n 0/1 cells, and the sum of their bounds.
-
-    The logarithms of 1 + exp(−ξ), which lies between 1 and 2, are taken of products.
+    Writes the rows' parameters, `totals`, and what `sum_moments` finds in each range.
     """
-    real = chunk.x.dtype.type
-    one, half, zero_weight, smooth = real(1), real(0.5), real(rule.zero_weight), real(0)
-    # Holes up to a whole number of vectors: a remainder would be done one by one.
-    padded = (n + UNROLLED - 1) // UNROLLED * UNROLLED
-    for c in range(n, padded):
-        chunk.seen[c], chunk.m[c], chunk.v[c] = 0, 0, 0
-    for c in range(padded):
-        m, sign = chunk.m[c], chunk.x[c] - half
-        xi = math.sqrt(m * m + chunk.v[c])
-        e = decay(xi)
-        # For small ξ the series of tanh: 1 − exp(−ξ) would cancel.
-        y = xi * xi * real(0.25)
-        series = real(-1382 / 155925 / 4)
-        for coefficient in (62 / 2835 / 4, -17 / 315 / 4, 2 / 15 / 4, -1 / 3 / 4, 1 / 4):
-            series = series * y + real(coefficient)
-        small = xi < real(0.25)
-        safe = one if small else xi
-        w = series if small else (one - e) / ((one + e) * (safe + safe))
-        times = chunk.seen[c] * (zero_weight if chunk.x[c] == 0 else one)
-        chunk.weight[c], chunk.target[c] = times * w, times * sign
-        smooth += times * (sign * m - xi * half)
-        chunk.v[c] = e
-    product, product_zeros = 1.0, 1.0
-    for c in range(padded):
-        factor = 1.0 + np.float64(chunk.seen[c] * chunk.v[c])
-        zero = chunk.x[c] == 0
-        product *= 1.0 if zero else factor
-        product_zeros *= factor if zero else 1.0
-    return smooth - math.log(product) - rule.zero_weight * math.log(product_zeros)
+    rows, scratch = passes[0], scratches[0]
+    rows_at, scratch_at, width = place_of(rows), place_of(scratch), rows.width
+    edges, turn = array_of(rows.edges, None, np.int64), array_of(rows.turn, None, np.int64)
+    blocks, wanted = array_of(rows.blocks, None, BLOCK), array_of(rows.wanted, None, np.bool_)
+    totals = array_of(rows.totals, (edges[-1], len(blocks)), np.float64)
+    sums = array_of(scratch.row_sums, (len(blocks), width + 4, width), np.float64)
+    before, present = array_of(scratch.before, None, np.float64), array_of(rows.present, None, np.bool_)
+    r = take(turn)
+    while r < len(edges) - 1:
+        for row in range(edges[r], edges[r + 1]):
+            if not present[row]:
+                continue  # an entity without data: its zeros stand for "see the prior"
+            call(rows.copy_row, (rows_at, row, scratch_at, False))
+            for b in range(len(blocks)):
+                sums_at = place_of(sums[b])
+                call(rows.sum_row, (rows_at, b, row, scratch_at, sums_at))
+                if wanted[b] and not blocks[b].least_squares:
+                    before[b] = call(rows.form_row, (rows_at, b, scratch_at, sums_at))
+            call(rows.solve_row, (rows_at, row, scratch_at))
+            call(rows.copy_row, (rows_at, row, scratch_at, True))
+            for b in range(len(blocks)):
+                if wanted[b]:
+                    totals[row, b] = _bound_row(rows, b, row, before[b], scratch, sums[b])
+        call(rows.sum_moments, (rows_at, r, scratch_at))
+        r = take(turn)
 
 
-@compiled(**JIT)
-def _other_pairs(rule, n, chunk):
-    """The same for the other kinds of cells, one by one and in float64."""
-    bound = 0.0
-    for c in range(n):
-        # Numba's float() would keep float32.
-        x, m, v = np.float64(chunk.x[c]), np.float64(chunk.m[c]), np.float64(chunk.v[c])
-        times = chunk.seen[c] * (rule.zero_weight if x == 0.0 else 1.0)
-        w, wz = quadratic(rule.kind, x, m, v, rule.weight)
-        chunk.target[c], chunk.weight[c] = times * wz, times * w
-        if times > 0.0:
-            bound += times * lower_bound(rule.kind, x, m, v, rule.weight)
-    return bound
-
-
-@compiled(**JIT)
-def _sum_chunk(n, unit, partners, chunk):
-    """Add n cells to Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j; `unit` says that every w is one."""
-    Kp, idx = chunk.sums.shape[1], chunk.idx
-    if unit:
-        for k in range(0, Kp, LANES):
-            add_products(chunk.sums, k, Kp, partners.pairs, idx, partners.pairs, idx, n)
+def sum_row(rows_at, b, row, scratch_at, out_at):
+    """Sum up the cells of one row in block b into the sums (Kp + 4, Kp) at `out_at`."""
+    rows = record_at(rows_at, PASS)
+    block, width = array_of(rows.blocks, None, BLOCK)[b], rows.width
+    cells, covered = block.summed, array_of(block.summed.covered, None, np.bool_)
+    out, n, sign = array_at(out_at, (width + 4, width), np.float64), _n_cells(cells, row), 1.0
+    if cells.layout != FILLED and len(covered) > 0 and covered[row]:
+        # The sums of a whole row are known. Its values are added, and then what it lists corrects them.
+        base = array_of(block.base, (width + 4, width), np.float64)
+        for k in range(width + 4):
+            for j in range(width):
+                out[k, j] = base[k, j]
+        if cells.layout == LISTED:
+            x = array_of(block.products, (row + 1, width + 3), np.float64)[row]
+            for k in range(width):
+                out[width + TARGET, k] += x[k]
+            out[width + SCALARS, SQUARES] += x[width + 1] - 2.0 * x[width]
+            out[width + SCALARS, TARGETS] += x[width + 2]
+            sign = -1.0
     else:
-        for c in range(n):
-            scale_row(chunk.weighted, c, partners.pairs, idx[c], chunk.weight[c], Kp)
-        for k in range(0, Kp, LANES):
-            add_products(chunk.sums, k, Kp, chunk.weighted, chunk.place, partners.pairs, idx, n)
-    add_sums(chunk.sums, Kp, chunk.target, chunk.weight, partners.pairs, idx, n)
+        for k in range(width + 4):
+            for j in range(width):
+                out[k, j] = 0.0
+        if n > rows.longest:
+            pieces = array_of(rows.pieces, (rows.pieces.size // 4, 4), np.int64)
+            parts = array_of(rows.parts, (len(pieces), width + 4, width), np.float64)
+            for p in range(len(pieces)):
+                if pieces[p, 0] == row and pieces[p, 1] == b:
+                    for k in range(width + 4):
+                        add_row(out, k, parts[p], k, 1.0, 0, width)
+            return 0.0
+    return call(rows.visit_cells, (rows_at, b, row, 0, n, sign, False, scratch_at, out_at))
 
 
-@compiled(**JIT)
-def _flush(sign, chunk, out):
-    """Move the sums of the chunks to float64."""
-    Kp = chunk.sums.shape[1]
-    for k in range(Kp + 3):
-        move_row(out, k, chunk.sums, sign, k // LANES * LANES if k < Kp else 0, Kp)
+@part
+def _n_cells(cells, row):
+    """Cells of one row to be looked at, holes included."""
+    if cells.layout == FILLED:
+        return cells.members.size if array_of(cells.covered, None, np.bool_)[row] else 0
+    indptr = array_of(cells.indptr, None, np.int64)
+    return indptr[row + 1] - indptr[row]
 
 
-@compiled(**JIT)
-def _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars):
-    """Load n cells of any kind and add their scalars."""
-    load(cells, rule, row, start, n, chunk)
-    if rule.kind == GAUSSIAN:
-        if cells.layout == WHOLE_ZEROS:
-            _zeros_pairs(rule, partners, n, chunk, scalars)
+def form_row(rows_at, b, scratch_at, sums_at):
+    """Σ w [(z − m)² + v] less Σ w (t² + b̃_j): the quadratic form of a row's cells at its parameters."""
+    rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)
+    width, sums = rows.width, array_at(sums_at, (rows.width + 4, rows.width), np.float64)
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    bias = array_of(scratch.row_bias, None, np.float64)[b]
+    bias_var = array_of(scratch.row_bias_var, None, np.float64)[b]
+    s, square, linear = sums[width + SCALARS], 0.0, 0.0
+    for k in range(rows.n_factors):
+        u, u_var = mean[k], var[k]
+        # Of the symmetric matrix only the blocks of LANES on and right of the diagonal are there.
+        begin = k // LANES * LANES
+        within, beyond = dot_row(sums, k, mean, begin, begin + LANES), dot_row(sums, k, mean, begin + LANES, width)
+        square += u * (within + 2.0 * beyond) + (u * u + u_var) * sums[width + SPREAD, k] + u_var * sums[k, k]
+        linear += u * (sums[width + TARGET, k] - bias * sums[width + FIRST, k])
+    return square - 2.0 * (linear + bias * s[TARGETS]) + (bias * bias + bias_var) * s[WEIGHT]
+
+
+@part
+def _bound_row(rows, b, row, before, scratch, sums):
+    """The value of a row's cells in block b after the step.
+
+    Least squares: Σ [(x − m)² + v], which cancellation spoils where the residuals are small. Others: the value before,
+    less half of what the quadratic form has grown by, if that form is a bound. Else, cell by cell.
+    """
+    block = array_of(rows.blocks, None, BLOCK)[b]
+    s = sums[rows.width + SCALARS]
+    after = call(rows.form_row, (place_of(rows), b, place_of(scratch), place_of(sums)))
+    if block.least_squares:
+        total = s[SQUARES] + s[BIAS_SPREAD] + after
+        if total >= (PRECISE_SINGLE if rows.single else PRECISE_DOUBLE) * s[SQUARES]:
+            return total
+    elif block.is_bound:
+        return s[VALUE] - 0.5 * (after - before) / block.slope
+    return _measure_row(rows, b, row, scratch)
+
+
+@part
+def _measure_row(rows, b, row, scratch):
+    """The value of a row's cells in block b, cell by cell."""
+    n, here = _n_cells(array_of(rows.blocks, None, BLOCK)[b].listed, row), place_of(scratch)
+    return call(rows.visit_cells, (place_of(rows), b, row, 0, n, 1.0, True, here, scratch.row_sums.address))
+
+
+def solve_row(rows_at, row, scratch_at):
+    """New parameters of a row from its sums: variances 1/diag(A), and means by elimination, A = Uᵀ D⁻¹ U.
+
+    A is symmetric, and its upper part is used.
+
+    Four rows are finished at a time and then taken off all that follow: what lies below the diagonal is left undefined.
+    The last row of A holds the inverses of the pivots (before them, the diagonal), the one before it the solution.
+    """
+    rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)
+    n_u, n_blocks, point = rows.n_factors, rows.blocks.size, rows.point
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
+    n = n_u + n_blocks
+    at = n // LANES * LANES + LANES - 1
+    A = array_of(scratch.system, (n + 2, at + 1), np.float64)
+    inverse, y = A[n + 1], A[n]
+    _fill_system(rows, row, scratch, A)
+    for k in range(n):
+        absent = A[k, k] < 0.0
+        if absent:
+            A[k, k] = 1.0
+        spread = 0.0 if absent or point else 1.0 / A[k, k]
+        if k < n_u:
+            var[k] = spread
         else:
-            _filled_pairs(partners, n, chunk, scalars)
-    else:
-        _predict(own, partners, row, b, n, chunk)
-        if rule.kind == JAAKKOLA:
-            scalars[BOUND] += jaakkola_pairs(rule, n, chunk)
-        else:
-            scalars[BOUND] += _other_pairs(rule, n, chunk)
-        seen = chunk.x.dtype.type(0)
-        for c in range(n):
-            chunk.target[c] -= chunk.weight[c] * partners.bias[chunk.idx[c]]
-            seen += chunk.seen[c]
-        scalars[SEEN] += seen
-    zero = chunk.x.dtype.type(0)
-    sum_w, sum_wt, spread = zero, zero, zero
-    for c in range(n):
-        sum_w += chunk.weight[c]
-        sum_wt += chunk.target[c]
-        spread += chunk.weight[c] * partners.bias_var[chunk.idx[c]]
-    scalars[WEIGHT] += sum_w
-    scalars[TARGETS] += sum_wt
-    scalars[BIAS_SPREAD] += spread
+            bias_var[k - n_u] = spread
+        inverse[k] = A[k, k]
+    for first in range(0, n, 4):
+        last = min(first + 4, n)
+        for k in range(first, last):
+            for done in range(first, k):
+                subtract_one(A, k, done, inverse, k // LANES * LANES, at + 1)
+            # Of a nearly collinear pair only rounding errors are left, of this size: no pivot is smaller.
+            inverse[k] = 1.0 / max(A[k, k], PIVOT * inverse[k])
+        for i in range(last, n):
+            subtract_four(A, i, first, inverse, i // LANES * LANES, at + 1)
+    for k in range(n - 1, -1, -1):
+        # In the block of the diagonal what is not yet solved for is still zero.
+        y[k] = (A[k, at] - dot_row(A, k, y, k // LANES * LANES, at + 1)) * inverse[k]
+    for k in range(n_u):
+        mean[k] = y[k]
+    for b in range(n_blocks):
+        bias[b] = y[n_u + b]
+    return 0.0
 
 
-@compiled(**CALLED)
-def add_cells(cells, rule, own, partners, row, b, span, sign, chunk, out):
-    """Add sign times the listed cells span[0]..span[1] of one row to out (Kp + 4, Kp)."""
-    Kp, pending, (first, last) = chunk.sums.shape[1], 0, span
-    unit = rule.kind == GAUSSIAN and cells.layout in (LISTED, WHOLE)
-    scalars = out[Kp + SCALARS]
-    far = cells.layout == LISTED and partners.pairs.size > MANY_PARTNERS
-    if rule.kind != GAUSSIAN:
-        _set_own(own, row, chunk)
-    for start in range(first, last, CHUNK):
-        n = min(CHUNK, last - start)
-        if far:
-            # While these are summed, the next ones come nearer, be they of this row or the next.
-            following = cells.indptr[row] + start + n
-            for j in cells.partner[following : following + CHUNK]:
-                fetch_row(partners.pairs, j)
-        if unit:
-            _sum_unit(cells, rule, partners, cells.indptr[row] + start, n, chunk, scalars, sign)
-        else:
-            _sum_general(cells, rule, own, partners, row, b, start, n, chunk, scalars)
-        _sum_chunk(n, unit, partners, chunk)
-        pending += n
-        if pending >= FLUSH:
-            _flush(sign, chunk, out)
-            pending = 0
-    if pending:
-        _flush(sign, chunk, out)
+@inlined
+def _fill_system(rows, row, scratch, A):
+    """The augmented system [A | h] of a row's factors and biases; −1 on the diagonal marks an absent bias."""
+    at = A.shape[1] - 1
+    n_u, n_blocks, width = rows.n_factors, rows.blocks.size, rows.width
+    blocks, biased = array_of(rows.blocks, None, BLOCK), array_of(rows.biased, None, np.bool_)
+    mean = array_of(rows.prior_mean, (row + 1, n_u), np.float64)[row if rows.own_means else 0]
+    precision = array_of(rows.prior_precision, (row + 1, n_u), np.float64)[row if rows.own_precisions else 0]
+    bias_mean = array_of(rows.bias_prior_mean, None, np.float64)
+    bias_precision = array_of(rows.bias_prior_precision, None, np.float64)
+    sums = array_of(scratch.row_sums, (n_blocks, width + 4, width), np.float64)
+    for k in range(len(A)):
+        for j in range(at + 1):
+            A[k, j] = 0.0
+    for b in range(n_blocks):
+        S, w, i = sums[b], blocks[b].scale, n_u + b
+        for k in range(n_u):
+            add_row(A, k, S, k, w, k // LANES * LANES, width)
+            A[k, k] += w * S[width + SPREAD, k]
+            A[k, at] += w * S[width + TARGET, k]
+        fitted = biased[b] and S[width + SCALARS, WEIGHT] > 0.0
+        if fitted:
+            for k in range(n_u):
+                A[k, i] = w * S[width + FIRST, k]
+            A[i, at] = w * S[width + SCALARS, TARGETS] + bias_precision[b] * bias_mean[b]
+        A[i, i] = w * S[width + SCALARS, WEIGHT] + bias_precision[b] if fitted else -1.0
+    for k in range(n_u):
+        A[k, k] += precision[k]
+        A[k, at] += precision[k] * mean[k]
 
 
-@compiled(**JIT)
-def sum_row(cells, rule, own, partners, whole, row, b, chunk, out):
-    """Sum up the cells of one row in block b into out (Kp + 4, Kp); see TARGET and SCALARS for the places."""
-    Kp, known = out.shape[1], cells.layout >= WHOLE_ZEROS and cells.covered[row]
-    if known:
-        for k in range(Kp + 4):
-            for j in range(Kp):
-                out[k, j] = whole.base[k, j]
-        if cells.layout == WHOLE:
-            x = whole.products[row]
-            for k in range(Kp):
-                out[Kp + TARGET, k] += x[k]
-            out[Kp + SCALARS, SQUARES] += x[Kp + 1] - 2.0 * x[Kp]
-            out[Kp + SCALARS, TARGETS] += x[Kp + 2]
-    else:
-        out[:] = 0.0
-    # What a whole and dense row lists are its holes.
-    sign = -1.0 if known and cells.layout == WHOLE else 1.0
-    add_cells(cells, rule, own, partners, row, b, (0, n_cells(cells, row)), sign, chunk, out)
+def sum_moments(rows_at, r, scratch_at):
+    """Over range r of the rows: Σ [(ū − prior mean)² + ũ] and Σ log ũ of each factor, and Σ b̄, Σ (b̄² + b̃), Σ log b̃.
+
+    Entities without a variance have no logarithm.
+    """
+    rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)
+    edges = array_of(rows.edges, None, np.int64)
+    start, end = edges[r], edges[r + 1]
+    width, n_u, n_blocks, n_ranges = rows.width, rows.n_factors, rows.blocks.size, rows.edges.size - 1
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
+    product, present = array_of(scratch.product, None, np.float64), array_of(rows.present, None, np.bool_)
+    sums = array_of(rows.sums, (n_ranges, 2, width), np.float64)[r]
+    bias_sums = array_of(rows.bias_sums, (n_ranges, 3, n_blocks), np.float64)[r]
+    centers = array_of(rows.prior_mean, (end, n_u), np.float64)
+    for k in range(n_u):
+        product[k] = 1.0
+    for row in range(start, end):
+        call(rows.copy_row, (rows_at, row, scratch_at, False))
+        center = centers[row if rows.own_means else 0]
+        for k in range(n_u):
+            # An entity without data is at zero, whatever its prior.
+            away = mean[k] - center[k] if present[row] else 0.0
+            sums[0, k] += away * away + var[k]
+            product[k] *= var[k] if var[k] > 0.0 else 1.0
+        # One logarithm for four variances: their product stays in the range of float64.
+        if (row - start) % 4 == 3 or row == end - 1:
+            for k in range(n_u):
+                sums[1, k] += math.log(product[k])
+                product[k] = 1.0
+        for b in range(n_blocks):
+            bias_sums[0, b] += bias[b]
+            bias_sums[1, b] += bias[b] * bias[b] + bias_var[b]
+            if bias_var[b] > 0.0:
+                bias_sums[2, b] += math.log(bias_var[b])
+    return 0.0
 
 
-@compiled(**CALLED)
-def measure_row(cells, rule, own, partners, row, b, chunk):
-    """Cell by cell: the bound of one row's cells (Gaussian: Σ (x − m)² + v) at its present parameters."""
-    _set_own(own, row, chunk)
-    n_row, total = n_cells(cells, row), 0.0
-    for start in range(0, n_row, CHUNK):
-        n = min(CHUNK, n_row - start)
-        load(cells, rule, row, start, n, chunk)
-        _predict(own, partners, row, b, n, chunk)
-        if rule.kind == GAUSSIAN:
-            for c in range(n):
-                away, v = np.float64(chunk.x[c]) - chunk.m[c], np.float64(chunk.v[c])
-                total += (away * away + v) * chunk.seen[c]
-        elif rule.kind == JAAKKOLA:
-            total += jaakkola_pairs(rule, n, chunk)
-        else:
-            total += _other_pairs(rule, n, chunk)
-    return total
+@kernel
+def moment_rows(passes, scratches):
+    """The sums of `sweep_rows` alone, for rows that were changed since."""
+    rows, scratch = passes[0], scratches[0]
+    edges, turn = array_of(rows.edges, None, np.int64), array_of(rows.turn, None, np.int64)
+    r = take(turn)
+    while r < len(edges) - 1:
+        call(rows.sum_moments, (place_of(rows), r, place_of(scratch)))
+        r = take(turn)
+
+
+@kernel
+def sum_pieces(passes, scratches):
+    """Sum up the pieces of rows that are too long for one thread, each into its place of `parts`."""
+    rows, scratch = passes[0], scratches[0]
+    pieces, turn = array_of(rows.pieces, (rows.pieces.size // 4, 4), np.int64), array_of(rows.turn, None, np.int64)
+    parts = array_of(rows.parts, (len(pieces), rows.width + 4, rows.width), np.float64)
+    p = take(turn)
+    while p < len(pieces):
+        row, b, first, last = pieces[p, 0], pieces[p, 1], pieces[p, 2], pieces[p, 3]
+        out = parts[p]
+        call(rows.copy_row, (place_of(rows), row, place_of(scratch), False))
+        call(rows.visit_cells, (place_of(rows), b, row, first, last, 1.0, False, place_of(scratch), place_of(out)))
+        p = take(turn)
+
+
+@kernel
+def measure_rows(passes, scratches):
+    """The value of the cells of `rows` in the wanted blocks, at the present parameters, into `totals`.
+
+    Least squares from their sums where those can be trusted, else cell by cell.
+    """
+    rows, scratch = passes[0], scratches[0]
+    edges, turn = array_of(rows.edges, None, np.int64), array_of(rows.turn, None, np.int64)
+    blocks, wanted = array_of(rows.blocks, None, BLOCK), array_of(rows.wanted, None, np.bool_)
+    chosen, n_blocks = array_of(rows.rows, None, np.bool_), len(blocks)
+    totals = array_of(rows.totals, (edges[-1], n_blocks), np.float64)
+    sums = array_of(scratch.row_sums, (rows.width + 4, rows.width), np.float64)
+    r = take(turn)
+    while r < len(edges) - 1:
+        for row in range(edges[r], edges[r + 1]):
+            if len(chosen) and not chosen[row]:
+                continue
+            call(rows.copy_row, (place_of(rows), row, place_of(scratch), False))
+            for b in range(n_blocks):
+                if wanted[b] and blocks[b].least_squares:
+                    call(rows.sum_row, (place_of(rows), b, row, place_of(scratch), place_of(sums)))
+                    totals[row, b] = _bound_row(rows, b, row, 0.0, scratch, sums)
+                elif wanted[b]:
+                    totals[row, b] = _measure_row(rows, b, row, scratch)
+        r = take(turn)
+
+
+@kernel
+def weigh_rows(passes, scratches):
+    """What each factor is worth to the cells of the wanted blocks: gain and energy into `worth`, by range.
+
+    With p = ū_ik ū_jk: gain = Σ [ p·wr + w p²/2 − w (variance of the factor's part of θ)/2 ], energy = Σ w p².
+    """
+    rows, scratch = passes[0], scratches[0]
+    edges, turn = array_of(rows.edges, None, np.int64), array_of(rows.turn, None, np.int64)
+    blocks, wanted, width = array_of(rows.blocks, None, BLOCK), array_of(rows.wanted, None, np.bool_), rows.width
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    bias, fitted = array_of(scratch.row_bias, None, np.float64), array_of(scratch.product, (1, width), np.float64)
+    S = array_of(scratch.row_sums, (width + 4, width), np.float64)
+    worth = array_of(rows.worth, (len(edges) - 1, 2, len(blocks), width), np.float64)
+    r = take(turn)
+    while r < len(edges) - 1:
+        for row in range(edges[r], edges[r + 1]):
+            call(rows.copy_row, (place_of(rows), row, place_of(scratch), False))
+            for b in range(len(blocks)):
+                if not wanted[b]:
+                    continue
+                call(rows.sum_row, (place_of(rows), b, row, place_of(scratch), place_of(S)))
+                # Σ w ū_j (ū_iᵀ ū_j + b_i): what the row's own parameters make of its sums.
+                for k in range(width):
+                    fitted[0, k] = bias[b] * S[width + FIRST, k]
+                for k in range(width):
+                    begin = k // LANES * LANES
+                    fitted[0, k] += dot_row(S, k, mean, begin, width)
+                    add_row(fitted, 0, S, k, mean[k], begin + LANES, width)
+                for k in range(width):
+                    u, u_var, w = mean[k], var[k], blocks[b].scale
+                    square = S[k, k] * u * u
+                    spread = (u * u + u_var) * S[width + SPREAD, k] + u_var * S[k, k]
+                    gain = u * (S[width + TARGET, k] - fitted[0, k]) + 0.5 * (square - spread)
+                    worth[r, 0, b, k] += w * gain
+                    worth[r, 1, b, k] += w * square
+        r = take(turn)
+
+
+@kernel
+def base_rows(passes, scratches):
+    """The sums of the first row of each wanted block, into its `base`."""
+    rows, scratch = passes[0], scratches[0]
+    blocks, wanted = array_of(rows.blocks, None, BLOCK), array_of(rows.wanted, None, np.bool_)
+    for b in range(len(blocks)):
+        if wanted[b]:
+            call(rows.sum_row, (place_of(rows), b, 0, place_of(scratch), blocks[b].base.address))
+
+
+@kernel
+def next_range(turn):
+    """The next range, for work that is not compiled."""
+    return take(turn)

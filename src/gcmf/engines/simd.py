@@ -22,6 +22,7 @@ LANES = 8
 #: Columns of a register tile, in vectors: 4 × 3 vectors of sums stay in registers while the cells stream by.
 _WIDEST = 3
 _FUSE = ("contract",)
+_WORD = ir.IntType(64)
 
 
 class _Emitter:
@@ -363,30 +364,83 @@ def take(typingctx, turn):
     return signature, codegen
 
 
+def _array(context: Any, builder: Any, kind: types.Array, address: Any, lengths: list[Any]) -> Any:
+    """A C-contiguous array, without references that would have to be counted: whoever made it keeps it alive."""
+    array = context.make_array(kind)(context, builder)
+    size = ir.Constant(_WORD, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+    strides, step = [], size
+    for length in reversed(lengths):
+        strides.insert(0, step)
+        step = builder.mul(step, length)
+    populate_array(array, builder.inttoptr(address, array.data.type), lengths, strides, size, meminfo=None)
+    return array._getvalue()
+
+
 @intrinsic
 def array_at(typingctx, address, shape, dtype):
-    """The C-contiguous array of this shape, a tuple, that lies at an address; whoever made it keeps it alive.
-
-    As `numba.carray`, but without references that would have to be counted.
-    """
-    del typingctx
+    """The array of this shape, a tuple, that lies at an address."""
+    del typingctx, address
     kind = types.Array(dtype.dtype, shape.count, "C")
-    signature = kind(types.intp, shape, dtype)
 
     def codegen(context, builder, signature, args):
-        address, shape, _ = args
-        array = context.make_array(kind)(context, builder)
-        size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
-        lengths = cgutils.unpack_tuple(builder, shape)
-        strides, step = [], ir.Constant(ir.IntType(64), size)
-        for length in reversed(lengths):
-            strides.insert(0, step)
-            step = builder.mul(step, length)
-        data = builder.inttoptr(address, array.data.type)
-        populate_array(array, data, lengths, strides, ir.Constant(ir.IntType(64), size), meminfo=None)
-        return array._getvalue()
+        return _array(context, builder, kind, args[0], cgutils.unpack_tuple(builder, args[1]))
 
-    return signature, codegen
+    return kind(types.intp, shape, dtype), codegen
+
+
+@intrinsic
+def array_of(typingctx, field, shape, dtype):
+    """The array that a field of a record points to; shape is a tuple, or None for all items in a line."""
+    del typingctx
+    whole = isinstance(shape, types.NoneType)
+    kind = types.Array(dtype.dtype, 1 if whole else shape.count, "C")
+
+    def codegen(context, builder, signature, args):
+        field = builder.bitcast(args[0], _WORD.as_pointer())
+        address, n_items = builder.load(field), builder.load(builder.gep(field, [ir.Constant(_WORD, 1)]))
+        lengths = [n_items] if whole else cgutils.unpack_tuple(builder, args[1])
+        return _array(context, builder, kind, address, lengths)
+
+    return kind(field, shape, dtype), codegen
+
+
+@intrinsic
+def record_at(typingctx, address, dtype):
+    """The record that lies at an address."""
+    del typingctx, address
+
+    def codegen(context, builder, signature, args):
+        return builder.inttoptr(args[0], context.get_value_type(signature.return_type))
+
+    return dtype.dtype(types.intp, dtype), codegen
+
+
+@intrinsic
+def place_of(typingctx, thing):
+    """The address of a record, or of the first item of an array."""
+    del typingctx
+
+    def codegen(context, builder, signature, args):
+        (kind,), (value,) = signature.args, args
+        if isinstance(kind, types.Array):
+            value = context.make_array(kind)(context, builder, value).data
+        return builder.ptrtoint(value, _WORD)
+
+    return types.intp(thing), codegen
+
+
+@intrinsic
+def call(typingctx, address, numbers):
+    """Call the function of C at an address with a tuple of integers and floats; it returns a float64."""
+    del typingctx
+    kinds = [types.float64 if isinstance(kind, types.Float) else types.intp for kind in numbers]
+
+    def codegen(context, builder, signature, args):
+        values = cgutils.unpack_tuple(builder, args[1])
+        function = ir.FunctionType(ir.DoubleType(), [value.type for value in values])
+        return builder.call(builder.inttoptr(args[0], function.as_pointer()), values)
+
+    return types.float64(types.intp, types.Tuple(kinds)), codegen
 
 
 def _lanes(builder: Any, start: Any, width: Any) -> Any:

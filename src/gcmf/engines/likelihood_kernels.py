@@ -1,0 +1,147 @@
+"""Weights and targets of a chunk of cells, compiled for each likelihood and called by address.
+
+A likelihood brings the mathematics of a cell as plain functions of NumPy arrays (`Likelihood.cell`). Here they are
+compiled for single numbers: the same functions, with the names of `scalars.py` in place of NumPy's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import math
+from functools import cache
+from pathlib import Path
+from types import CellType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import types
+from numba.core.errors import NumbaError
+
+from gcmf.engines import scalars
+from gcmf.engines.compiled import address_of, part
+from gcmf.engines.simd import array_at, decay
+from gcmf.errors import OptionError
+from gcmf.likelihoods.bernoulli import TIGHT
+
+if TYPE_CHECKING:
+    from gcmf.likelihoods import Likelihood
+
+#: Cells that LLVM takes at a time in a plain loop over float32.
+UNROLLED = 32
+#: What a variant of the functions below is compiled with: the working precision, and the functions of a cell.
+real = np.float32
+quadratic, value = TIGHT
+_WORD, _NUMBER = types.intp, types.float64
+_SIGNATURE = _NUMBER(_WORD, _WORD, _WORD, _WORD, _WORD, _NUMBER, _WORD, _WORD, _WORD, _WORD)
+
+
+def weigh_chunk_at(likelihood: Likelihood, dtype: np.dtype[Any]) -> int:
+    """Where the function of this likelihood lies, compiled for a working precision if it is not yet."""
+    try:
+        return _weigh_chunk_at(likelihood.cell, np.dtype(dtype))
+    except (NumbaError, AttributeError) as error:
+        msg = (f"The compiled engine cannot compile the functions of a cell of {likelihood!r}; see CellMath for what "
+               f"they may use, or fit with device='reference'. Numba says:\n{error}")  # fmt: skip
+        raise OptionError(msg) from error
+
+
+@cache
+def _weigh_chunk_at(cell, dtype):
+    if cell == TIGHT:
+        return address_of(weigh_tight_bernoulli, _SIGNATURE, dtype.name, real=dtype.type)
+    met = {}
+    names = {name: _for_numbers(function, met) for name, function in cell._asdict().items()}
+    digest = _digest(list(met))
+    return address_of(weigh_any, _SIGNATURE, digest and f"{dtype.name}_{digest}", real=dtype.type, **names)
+
+
+def weigh_any(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
+    """Weights w and targets wz of n cells, one by one and in float64; return the sum of their values.
+
+    x (n,), m and v: values and predictors; seen: 1, or 0 for a hole; zero_weight: how many cells a zero stands for;
+    p (n_p,): the parameters of the relation.
+    """
+    x, m, v = array_at(x_at, (n,), real), array_at(m_at, (n,), real), array_at(v_at, (n,), real)
+    seen, p = array_at(seen_at, (n,), real), array_at(p_at, (n_p,), np.float64)
+    weight, target, total = array_at(weight_at, (n,), real), array_at(target_at, (n,), real), 0.0
+    for c in range(n):
+        # Numba's float() would keep float32.
+        cell = np.float64(x[c]), np.float64(m[c]), np.float64(v[c])
+        times = seen[c] * (zero_weight if cell[0] == 0.0 else 1.0)
+        w, wz = quadratic(cell[0], cell[1], cell[2], p)
+        target[c], weight[c] = times * wz, times * w
+        if times > 0.0:
+            total += times * value(cell[0], cell[1], cell[2], p)
+    return total
+
+
+def weigh_tight_bernoulli(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
+    """As `weigh_any`, for w = tanh(ξ/2)/(2ξ) and wz = x − 1/2 of 0/1 cells, by loops that LLVM can vectorise.
+
+    The logarithms of 1 + exp(−ξ), which lies between 1 and 2, are taken of products.
+    """
+    # Holes up to a whole number of vectors: a remainder would be done one by one.
+    padded = (n + UNROLLED - 1) // UNROLLED * UNROLLED
+    x, m, v = array_at(x_at, (padded,), real), array_at(m_at, (padded,), real), array_at(v_at, (padded,), real)
+    seen, weight = array_at(seen_at, (padded,), real), array_at(weight_at, (padded,), real)
+    target = array_at(target_at, (padded,), real)
+    for c in range(n, padded):
+        seen[c], m[c], v[c] = 0, 0, 0
+    one, half, zeros, smooth = real(1), real(0.5), real(zero_weight), real(0)
+    for c in range(padded):
+        mean, sign = m[c], x[c] - half
+        xi = math.sqrt(mean * mean + v[c])
+        e = decay(xi)
+        # For small ξ the series of tanh: 1 − exp(−ξ) would cancel.
+        y = xi * xi * real(0.25)
+        series = real(-1382 / 155925 / 4)
+        for coefficient in (62 / 2835 / 4, -17 / 315 / 4, 2 / 15 / 4, -1 / 3 / 4, 1 / 4):
+            series = series * y + real(coefficient)
+        small = xi < real(0.25)
+        safe = one if small else xi
+        w = series if small else (one - e) / ((one + e) * (safe + safe))
+        times = seen[c] * (zeros if x[c] == 0 else one)
+        weight[c], target[c] = times * w, times * sign
+        smooth += times * (sign * mean - xi * half)
+        v[c] = e
+    product, product_zeros = 1.0, 1.0
+    for c in range(padded):
+        factor = 1.0 + np.float64(seen[c] * v[c])
+        zero = x[c] == 0
+        product *= 1.0 if zero else factor
+        product_zeros *= factor if zero else 1.0
+    return smooth - math.log(product) - zero_weight * math.log(product_zeros)
+
+
+def _for_numbers(function, met):
+    """The same function and those it calls, compiled for numbers; `met` collects them all."""
+    if function not in met:
+        used = set(function.__code__.co_names) & set(function.__globals__)
+        names = {name: _replaced(function.__globals__[name], met) for name in sorted(used)}
+        cells = tuple(CellType(_replaced(cell.cell_contents, met)) for cell in function.__closure__ or ())
+        # Code that was kept looks for its module when it is loaded.
+        names["__name__"] = __name__
+        met[function] = part(FunctionType(function.__code__, names, function.__name__, None, cells))
+    return met[function]
+
+
+def _replaced(thing, met):
+    if isinstance(thing, FunctionType):
+        return _for_numbers(thing, met)
+    return scalars if thing is np else thing
+
+
+def _digest(functions):
+    """Hash of the names of functions and of the files that they are in; None where it would not tell them apart."""
+    digest = hashlib.sha256()
+    for function in functions:
+        try:
+            source = Path(inspect.getfile(function)).read_bytes()
+        except (OSError, TypeError):
+            return None
+        if function.__closure__:
+            return None
+        digest.update(f"{function.__module__}.{function.__qualname__} {len(source)}\n".encode())
+        digest.update(source)
+    return digest.hexdigest()[:16]
