@@ -90,7 +90,7 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 
 
 def work(cells: int, factors: int) -> dict[str, float]:
-    """What a sweep must at least do, by the method of docs/architecture.md, in operations and in bytes.
+    """What a sweep must at least do, by the method of docs/engine.md, in operations and in bytes.
 
     From either side a cell adds w ū ūᵀ (one half of it, K(K + 1) operations), w t ū and w ũ to its row (4K), and
     one side measures it (6K). It reads a partner's index and value, 8 bytes, three times; with the partner's

@@ -20,7 +20,7 @@ from gcmf.engines.cpu import CpuEngine
 from gcmf.errors import ConvergenceWarning
 from gcmf.fit import fit
 from gcmf.model.elbo import elbo
-from gcmf.model.posterior import hyper_of
+from gcmf.model.posterior import Moments, given_of
 from gcmf.model.spec import build
 
 if TYPE_CHECKING:
@@ -46,13 +46,12 @@ class Witness:
         def look(info: StepInfo) -> None:
             if info.iteration % EVERY:
                 return
-            posterior = info.snapshot().posterior
-            hyper, bounds = hyper_of(spec, posterior, None), []
+            now, bounds = info.snapshot(), []
             for engine, dtype in zip(engines, ("float32", "float64"), strict=True):
-                s = posterior.state
-                state = State(*([a.astype(dtype) for a in group] for group in (s.mean, s.var, s.bias_mean, s.bias_var)))
+                state = State(*([a.astype(dtype) for a in group] for group in now.state.groups()))
+                posterior = now.posterior._replace(moments=Moments.of(state))
                 engine.place(state)
-                bounds.append(elbo(spec, posterior._replace(state=state, known=None), engine.measure(hyper)))
+                bounds.append(elbo(spec, posterior, engine.measure(given_of(spec, posterior))))
             size = max(abs(bounds[1]), float(spec.n_cells.sum()))
             self.losses.append(abs(bounds[0] - bounds[1]) / size)
 

@@ -1,19 +1,84 @@
-"""Posteriors and hyper-parameters away from every default, and the bound of any of them."""
+"""Samples: states and posteriors away from every default, what may be done with them, and their bound."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from gcmf.engines.base import State
+from gcmf.engines.base import Problem, State
 from gcmf.engines.reference import ReferenceEngine
+from gcmf.gamma import Gamma
+from gcmf.likelihoods import Likelihood
 from gcmf.model.elbo import elbo
-from gcmf.model.posterior import BiasPrior, Gamma, Posterior, hyper_of
-from gcmf.model.spec import build
+from gcmf.model.posterior import BiasPrior, Moments, Posterior, given_of
+from gcmf.model.spec import Spec, build
 
 
-def build_problem(data, options):
-    """The spec and the placed cells."""
-    return build(data, options)
+@dataclass(frozen=True)
+class Sample:
+    """All that a fit would know at one moment: the state, which an engine would hold, and the rest of the posterior."""
+
+    spec: Spec
+    problem: Problem
+    state: State
+    known: Posterior
+    """Its moments may be out of date: tests write to the state."""
+
+    @property
+    def posterior(self):
+        """The posterior with the moments of the state as it is now."""
+        return self.known._replace(moments=Moments.of(self.state))
+
+    @property
+    def given(self):
+        """What engines take as fixed here."""
+        return given_of(self.spec, self.known)
+
+    def placed(self, engine=None):
+        """An engine, the reference if none is given, that holds a copy of the state."""
+        engine = ReferenceEngine(self.problem) if engine is None else engine
+        engine.place(self.state.copy())
+        return engine
+
+    def measured(self):
+        """Summed values per relation, by the reference engine."""
+        return self.placed().measure(self.given)
+
+    def bound(self):
+        """The ELBO, by the reference engine."""
+        return elbo(self.spec, self.posterior, self.measured())
+
+    def with_state(self, name, index, array):
+        """The same with one array of the state replaced."""
+        state = self.state.copy()
+        getattr(state, name)[index] = array
+        return replace(self, state=state)
+
+    def knowing(self, **changes):
+        """The same state with another posterior."""
+        return replace(self, known=self.known._replace(**changes))
+
+    def updated(self, update, *args, **options):
+        """The same state after a closed-form update of something else."""
+        return replace(self, known=update(self.spec, self.posterior, *args, **options))
+
+    def swept(self, e):
+        """After one exact sweep of one entity set by the reference engine."""
+        engine = self.placed()
+        engine.sweep(e, self.given)
+        return replace(self, state=engine.fetch())
+
+    def moved(self, move, *args, **options):
+        """After a move (engine, posterior, ...) → posterior, which knows the moments of the new state."""
+        engine = self.placed()
+        known = move(engine, self.posterior, *args, **options)
+        after = replace(self, state=engine.fetch(), known=known)
+        for told, summed in zip(known.moments, after.posterior.moments, strict=True):
+            # Nobody looks at the sums of a factor where it is off.
+            counts = known.on if told.ndim == 2 else slice(None)
+            np.testing.assert_allclose(told[counts], summed[counts], rtol=1e-9, atol=1e-9)
+        return after
 
 
 def random_pattern(spec, n_factors, rng):
@@ -23,8 +88,22 @@ def random_pattern(spec, n_factors, rng):
     return np.tile(on.any(axis=0), (len(on), 1)) if spec.common else on
 
 
-def random_posterior(spec, on, rng, dtype="float64"):
-    """Everything random, nothing at its default, zeros only where the model wants them."""
+def random_sample(data, options, rng, on=None):
+    """Everything random, nothing at its default, zeros only where the model wants them.
+
+    `on` is a pattern of factors, or a function (spec, n_factors, rng) that makes one; without it all of them are on.
+    """
+    spec, problem = build(data, options)
+    if on is None:
+        on = np.ones((len(spec.sizes), options.n_factors), dtype=bool)
+    elif callable(on):
+        on = on(spec, options.n_factors, rng)
+    state = random_state(spec, on, rng, options.dtype)
+    return Sample(spec, problem, state, random_posterior(spec, on, rng, Moments.of(state)))
+
+
+def random_state(spec, on, rng, dtype):
+    """Means and variances, the latter zero in a MAP fit."""
     point = 0.0 if spec.point else 1.0
     mean, var = [], []
     for e, d in enumerate(spec.sizes):
@@ -34,39 +113,34 @@ def random_posterior(spec, on, rng, dtype="float64"):
     layers = [np.asarray(seen & biased) for seen, biased in zip(spec.in_layer, spec.biased, strict=True)]
     bias = [np.where(seen, 0.5 * rng.normal(size=len(seen)), 0.0).astype(dtype) for seen in layers]
     bias_var = [np.where(seen, point * rng.uniform(0.05, 0.4, len(seen)), 0.0).astype(dtype) for seen in layers]
-    n_layers, biased = len(layers), np.array(spec.biased)
+    return State(mean, var, bias, bias_var)
+
+
+def random_posterior(spec, on, rng, moments):
+    """Precisions, bias priors and the parameters that likelihoods learn."""
+    n_layers, biased = len(spec.biased), spec.has_bias
     alpha = Gamma(*(rng.uniform(0.5, 3.0, on.shape) for _ in range(2)))
     if spec.common:
         alpha = Gamma(*(np.tile(a[:1], (len(a), 1)) for a in (alpha.shape, alpha.rate)))
-    unit = spec.unit_variance[:, None]
-    alpha = Gamma(alpha.shape, np.where(unit, alpha.shape, alpha.rate))
+    alpha = Gamma(alpha.shape, np.where(spec.unit_variance[:, None], alpha.shape, alpha.rate))
     prior = BiasPrior(
         np.where(biased, rng.normal(size=n_layers), 0.0),
         np.where(biased, rng.uniform(0.1, 0.5, n_layers), 0.0),
         np.where(biased, rng.uniform(0.3, 2.0, n_layers), 1.0),
     )
-    tau = Gamma(*(np.where(spec.gaussian, rng.uniform(0.5, 3.0, len(spec.ends)), 1.0) for _ in range(2)))
-    return Posterior(State(mean, var, bias, bias_var), alpha, tau, prior, on.copy())
+    parameters = tuple(
+        random_parameters(likelihood, float(largest), float(n), spec.parameter_prior, rng)
+        for likelihood, largest, n in zip(spec.likelihoods, spec.largest, spec.n_cells, strict=True)
+    )
+    return Posterior(alpha, parameters, prior, on.copy(), moments)
 
 
-def bound_of(spec, problem, posterior):
-    """The ELBO at any posterior, measured by the reference engine."""
-    engine = ReferenceEngine(problem)
-    engine.place(posterior.state)
-    return elbo(spec, posterior, engine.measure(hyper_of(spec, posterior, None)))
+def random_parameters(likelihood, largest, n, prior, rng):
+    """Parameters with which a relation starts; where they are learned, each of them times something."""
+    p = likelihood.start(largest, n, prior)
+    return p * rng.uniform(0.5, 2.0, len(p)) if learns(likelihood) else p
 
 
-def sweep(spec, problem, posterior, e):
-    """One exact sweep of one entity set by the reference engine, on a copy."""
-    after = posterior.copy()
-    engine = ReferenceEngine(problem)
-    engine.place(after.state)
-    engine.sweep(e, hyper_of(spec, after, None))
-    return after
-
-
-def with_state(posterior, name, index, array):
-    """The same posterior with one array of its state replaced."""
-    state = posterior.state.copy()
-    getattr(state, name)[index] = array
-    return posterior._replace(state=state)
+def learns(likelihood):
+    """Whether a likelihood has parameters of its own to learn."""
+    return type(likelihood).learn is not Likelihood.learn

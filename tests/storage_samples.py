@@ -150,7 +150,7 @@ def _table_answers(model):
     if isinstance(model, gcmf.PCA):
         shapes = [(model.n_features_in_, getattr(model, "feature_names_in_", None))]
     else:
-        shapes = [(width, names or None) for width, names in zip(model._widths, model._names, strict=True)]
+        shapes = [(view["width"], view.get("features")) for view in model._views]
         yield _numbers(model.structure())
     views = [pd.DataFrame(rng.normal(size=(5, width)), columns=names) for width, names in shapes]
     scores = model.transform(views) if isinstance(model, gcmf.GFA) else model.transform(*views)

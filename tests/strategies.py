@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
+from typing import Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -11,17 +12,19 @@ from scipy import sparse
 
 from gcmf import Collection, Priors, Relation
 from gcmf.data.parts import take
-from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
+from gcmf.likelihoods import Bernoulli, known
 from gcmf.options import FitOptions
 
+
+def variants(kind):
+    """One object of a likelihood for every choice that it offers, such as `bound`."""
+    hints = get_type_hints(kind)
+    choices = {name: get_args(hints[name]) for name in kind.__dataclass_fields__ if get_origin(hints[name]) is Literal}
+    return [kind(**dict(zip(choices, values, strict=True))) for values in product(*choices.values())]
+
+
 LIKELIHOODS = (
-    Gaussian(),
-    Bernoulli("tight"),
-    Bernoulli("cell"),
-    Poisson("paper"),
-    Poisson("cell"),
-    Poisson("tight"),
-    Poisson("exact"),
+    *(likelihood for kind in known().values() for likelihood in variants(kind)),
     Bernoulli("tight", zero_weight=7.5),
     Bernoulli("paper", zero_weight=0.3),
 )
@@ -45,9 +48,9 @@ def adversarial(max_examples):
 def values(likelihood, shape, rng, *, rank=2, scale=1.0):
     """Cells of a low-rank model of this kind."""
     theta = scale * rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1])) + rng.normal()
-    if likelihood.name == "gaussian":
+    if likelihood.support == "real":
         return theta + rng.choice([0.1, 1.0]) * rng.normal(size=shape)
-    if likelihood.name == "bernoulli":
+    if likelihood.support == "binary":
         return (rng.random(shape) < 1 / (1 + np.exp(-theta))).astype(float)
     return rng.poisson(np.log1p(np.exp(theta))).astype(float)
 
@@ -89,9 +92,8 @@ def collections(draw, max_size=12):
         r, c = (c, r) if draw(st.booleans()) else (r, c)  # noqa: PLW2901 - either end may be the rows
         layout, name = draw(st.sampled_from(LAYOUTS)), f"relation {m}"
         ends, shape = (f"set {r}", f"set {c}"), (sizes[r], sizes[c])
-        one = relation(name, ends, shape, likelihood=draw(st.sampled_from(LIKELIHOODS)), layout=layout,
-                       missing=draw(st.sampled_from([0.0, 0.3, 0.9])), rng=rng)  # fmt: skip
-        relations.append(one)
+        likelihood, missing = draw(st.sampled_from(LIKELIHOODS)), draw(st.sampled_from([0.0, 0.3, 0.9]))
+        relations.append(relation(name, ends, shape, likelihood=likelihood, layout=layout, missing=missing, rng=rng))
         if layout == "holes":
             holey.append(name)
     entities = {}

@@ -28,7 +28,7 @@ LAYERS = (
     {"fit"},
     {"storage"},
     {"estimators", "datasets", "io", "omics"},
-    {"cli", "plot", "demo", "demo_figure"},
+    {"cli", "plot", "demo"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -35,11 +35,11 @@ def press_in_sweep(monkeypatch):
     def arm(device, *calls):
         original, seen = ENGINES[device].sweep, []
 
-        def sweep(self, e, hyper):
+        def sweep(self, e, given):
             seen.append(e)
             if len(seen) in calls:
                 press()
-            return original(self, e, hyper)
+            return original(self, e, given)
 
         monkeypatch.setattr(ENGINES[device], "sweep", sweep)
 

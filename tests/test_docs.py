@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 #: Blocks marked "python no-run" (what cannot run here: other people's files) must stay rare.
 MAX_UNRUN = 2
 #: How far a number may be from the one shown: machines differ in the last bits, and fits a little more.
@@ -66,6 +66,11 @@ def same_word(shown, printed):
         return abs(float(shown) - float(printed)) <= SHOWN_WITHIN
     except ValueError:
         return shown == printed
+
+
+def test_the_likelihood_of_the_example_is_the_one_that_is_tested():
+    shown = [code for _, _, code, _ in blocks(ROOT / "CONTRIBUTING.md")]
+    assert (ROOT / "tests" / "laplace.py").read_text(encoding="utf-8") in shown
 
 
 def test_what_is_shown_is_compared():

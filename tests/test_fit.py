@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
 import pytest
 
-import gcmf.fit as driver
 from gcmf import GCMF, Collection, Priors, Relation, Status
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.errors import ConvergenceWarning, NumericalError, OptionError
-from gcmf.fit import StepInfo, fit
+from gcmf.fit import Loop, StepInfo, fit
 from gcmf.interrupts import Interrupts
+from gcmf.methods import run as iteration
+from gcmf.methods import warm_up
+from gcmf.methods.run import GOOD, Run
+from gcmf.methods.variational import Variational
+from gcmf.model.elbo import elbo
+from gcmf.model.posterior import given_of
+from gcmf.model.spec import build
 from gcmf.options import FitOptions
 
 
@@ -29,8 +36,7 @@ def run(data=None, callbacks=(), seed=0, **options):
 
 def assert_usable(found, n_sweeps=None):
     """Finite everywhere, whatever happened."""
-    s = found.posterior.state
-    for group in (s.mean, s.var, s.bias_mean, s.bias_var):
+    for group in found.state.groups():
         assert all(np.isfinite(a).all() for a in group)
     assert np.isfinite(found.trace).all()
     if n_sweeps is not None:
@@ -39,9 +45,9 @@ def assert_usable(found, n_sweeps=None):
 
 def measured_bound(found):
     """The bound of what a run returned, by the reference engine, which knows nothing of the run."""
-    engine = ReferenceEngine(driver.build(low_rank(), FitOptions())[1])
-    engine.place(found.posterior.state.copy())
-    return driver.elbo(found.spec, found.posterior, engine.measure(driver.hyper_of(found.spec, found.posterior, None)))
+    engine = ReferenceEngine(build(low_rank(), FitOptions())[1])
+    engine.place(found.state)
+    return elbo(found.spec, found.posterior, engine.measure(given_of(found.spec, found.posterior)))
 
 
 def test_converged():
@@ -124,18 +130,18 @@ def test_an_interrupt_ends_the_restarts_too():
 
 
 def test_nonfinite_returns_to_the_last_finite_model(monkeypatch):
-    bound, calls = driver.elbo, []
+    calls = []
 
     def broken(*args):
         calls.append(0)
-        return np.nan if len(calls) > 40 else bound(*args)
+        return np.nan if len(calls) > 40 else elbo(*args)
 
-    monkeypatch.setattr(driver, "elbo", broken)
+    monkeypatch.setattr(iteration, "elbo", broken)
     found = run()
     assert found.status is Status.NONFINITE
     assert_usable(found)
     assert 0 < len(found.trace) < 40
-    monkeypatch.setattr(driver, "elbo", bound)
+    monkeypatch.setattr(iteration, "elbo", elbo)
     same = run(max_iter=len(found.trace))
     assert found.trace == same.trace
     # The state is that of the last finite sweep itself: before the moves that followed it.
@@ -145,33 +151,33 @@ def test_nonfinite_returns_to_the_last_finite_model(monkeypatch):
 @pytest.mark.parametrize(("fall", "status"), [(1e-8, Status.ELBO_DECREASED), (1e-12, Status.CONVERGED)])
 def test_a_fall_is_told_from_rounding(monkeypatch, fall, status):
     """What falls by more than float64 loses in a pass over the cells is no convergence."""
-    true = driver.Driver._bound
+    true = Run.bound
 
     def bound(self):
-        return true(self) if len(self._trace) < 12 else self._trace[-1] - fall * self._size(self._trace[-1])
+        return true(self) if len(self.trace) < 12 else self.trace[-1] - fall * self.size(self.trace[-1])
 
-    monkeypatch.setattr(driver.Driver, "_bound", bound)
-    monkeypatch.setattr(driver.Driver, "_restructure", lambda self: False)
-    monkeypatch.setattr(driver.Driver, "_grow", lambda self: False)
+    monkeypatch.setattr(Run, "bound", bound)
+    monkeypatch.setattr(Variational, "_restructure", lambda self: False)
+    monkeypatch.setattr(Variational, "_grow", lambda self: False)
     found = run()
     assert found.status is status
     assert_usable(found, 12 if status is Status.ELBO_DECREASED else None)
 
 
 def test_nonfinite_in_the_first_sweep_leaves_nothing_to_return(monkeypatch):
-    monkeypatch.setattr(driver, "elbo", lambda *args: np.inf)
+    monkeypatch.setattr(iteration, "elbo", lambda *args: np.inf)
     with pytest.raises(NumericalError, match="first sweep over 'x'"):
         run()
 
 
 def test_a_falling_bound_is_noticed(monkeypatch):
-    bound, calls = driver.elbo, []
+    calls = []
 
     def falling(*args):
         calls.append(0)
-        return bound(*args) - (1e3 if len(calls) > 30 else 0.0)
+        return elbo(*args) - (1e3 if len(calls) > 30 else 0.0)
 
-    monkeypatch.setattr(driver, "elbo", falling)
+    monkeypatch.setattr(iteration, "elbo", falling)
     found = run()
     assert found.status is Status.ELBO_DECREASED
     assert_usable(found)
@@ -230,7 +236,7 @@ def test_a_known_pattern_is_kept():
     pattern = {"a": (True, True, False), "b": (True, True, False)}
     found = run(n_factors=3, pattern=pattern)
     np.testing.assert_array_equal(found.posterior.on, [[True, True, False]] * 2)
-    assert not found.posterior.state.mean[0][:, 2].any()
+    assert not found.state.mean[0][:, 2].any()
     with pytest.raises(OptionError, match="entity sets are"):
         run(n_factors=3, pattern={"a": (True,), "z": (True,)})
 
@@ -248,7 +254,7 @@ def test_map_fits_need_proper_priors_and_converge():
     priors = Priors(alpha_shape=2, alpha_rate=2, tau_shape=2, tau_rate=2)
     found = run(inference="map", priors=priors, max_iter=600)
     assert found.status is Status.CONVERGED
-    assert not any(v.any() for v in found.posterior.state.var)
+    assert not any(v.any() for v in found.state.var)
     assert np.all(np.diff(found.trace) >= -1e-9 * np.abs(found.trace[1:]))
 
 
@@ -263,36 +269,54 @@ def test_scaled_and_shifted_data_give_the_same_model():
     np.testing.assert_allclose(sd2, 1000 * sd, rtol=1e-3)
 
 
+def begun(data, **options):
+    """A run that has not swept yet, and the options it was begun with."""
+    chosen = FitOptions(dtype="float64", device="reference", **options)
+    spec, problem = build(data, chosen)
+    begun = Run(spec, ReferenceEngine(problem))
+    on = np.ones((len(spec.sizes), chosen.n_factors), bool)
+    begun.begin(on, dtype="float64", rng=np.random.default_rng(0))
+    return begun, chosen
+
+
 def test_a_turn_is_judged_by_bounds_that_touch_again_on_both_sides(monkeypatch):
     """After a sweep the quadratic forms of 0/1 cells no longer touch: touching again is no merit of a turn."""
     x = (low_rank().relations["x"].cells.rows.value > 0).astype(float).reshape(25, 18)
-    spec, problem = driver.build(Collection([Relation("x", "a", "b", x, "bernoulli")]), FitOptions())
-    options = FitOptions(n_factors=3, max_iter=4, dtype="float64", device="reference")
-    run = driver.Driver(spec, ReferenceEngine(problem), options, callbacks=(), restart=0, interrupts=Interrupts())
-    run.run(np.random.default_rng(0))
-    run._sweep(warm=False)
-    now, bound = run._posterior, run._measured_bound()
-    slack = bound - run._bound()
-    worse = now.copy()
-    for e, mean in enumerate(worse.state.mean):
-        worse.state.mean[e] = mean + 0.012 * np.random.default_rng(e).normal(size=mean.shape)
-    run._adopt(worse)
-    assert 0 < bound - run._measured_bound() < slack, "worse, but by less than what touching again gains"
-    run._adopt(now)
-    monkeypatch.setattr(driver.gauge, "turns", lambda *args, **options: [worse])
-    monkeypatch.setattr(driver, "update_alpha", lambda spec, posterior: posterior)
-    assert not run._rotate(bold=False)
+    run, _ = begun(Collection([Relation("x", "a", "b", x, "bernoulli")]), n_factors=3)
+    for pooled in (True, True, True, True, False):
+        run.sweep(pooled=pooled)
+    before, bound = run.engine.fetch(), run.touched_bound()
+    slack = bound - run.bound()
+    worse = np.eye(3) + 0.003 * np.random.default_rng(0).normal(size=(2, 3, 3))
+    tried = []
+    monkeypatch.setattr(warm_up.gauge, "turns", lambda *args, **options: [worse])
+    monkeypatch.setattr(warm_up, "update_alpha", lambda spec, posterior: posterior)
+    true = Run.touched_bound
+    monkeypatch.setattr(Run, "touched_bound", lambda self: tried.append(true(self)) or tried[-1])
+    assert not warm_up.turn(run, 0)
+    assert tried[0] == bound
+    assert 0 < bound - tried[1] < slack, "worse, but by less than what touching again gains"
+    assert run.touched_bound() == bound
+    for a, b in zip(run.engine.fetch().mean, before.mean, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_what_growth_found_is_not_lost_to_a_later_overflow(monkeypatch):
     """The last good state is that of the trace's last entry, also where growth made that entry."""
-    spec, problem = driver.build(low_rank(), FitOptions())
-    options = FitOptions(n_factors=6, max_iter=60, dtype="float64", device="reference")
-    run = driver.Driver(spec, ReferenceEngine(problem), options, callbacks=(), restart=0, interrupts=Interrupts())
-    run.run(np.random.default_rng(0))
-    higher = run._trace[-1] + 100.0
-    monkeypatch.setattr(driver.Driver, "_bound", lambda self: higher)
-    assert run._grow()
-    assert run._trace[-1] == higher
-    np.testing.assert_array_equal(run._last_good().state.mean[0], run._posterior.state.mean[0])
-    np.testing.assert_array_equal(run._last_good().on, run._posterior.on)
+    run, options = begun(low_rank(), n_factors=6, max_iter=60)
+    method = Variational(run, options, np.random.default_rng(1), lambda: False)
+    Loop(run, method, options, callbacks=(), restart=0, interrupts=Interrupts()).go()
+    higher = run.trace[-1] + 100.0
+    monkeypatch.setattr(Run, "bound", lambda self: higher)
+    assert method._grow()
+    assert run.trace[-1] == higher
+    state, on = run.engine.fetch(), run.posterior.on
+    run.restore(GOOD)
+    np.testing.assert_array_equal(run.engine.fetch().mean[0], state.mean[0])
+    np.testing.assert_array_equal(run.posterior.on, on)
+
+
+def test_an_unknown_device_is_refused_before_the_data_are_looked_at():
+    message = "The 'device' parameter must be one of 'auto', 'cpu', 'reference'. Got 'gpu' instead."
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
+        fit(None, FitOptions(device="gpu"), np.random.default_rng(0), ())

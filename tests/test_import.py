@@ -18,7 +18,8 @@ import pytest
 import gcmf
 from gcmf.estimators import tables
 
-HEAVY = ("numba", "pandas", "sklearn", "matplotlib", "scipy", "rich", "typer", "narwhals", "safetensors")
+HEAVY = ("numba", "pandas", "sklearn", "matplotlib", "scipy", "rich", "typer", "narwhals", "safetensors",
+         "pydantic")  # fmt: skip
 FIT = """
 import json, numpy as np, gcmf
 from gcmf.engines import solve_kernels
@@ -103,4 +104,4 @@ model = gcmf.load({str(tmp_path / "m")!r})
 model.predict("a-b", return_std=True), model.factors("a"), model.structure(), model.variance_explained()
 print(json.dumps(sorted(sys.modules)))
 """
-    assert not {"numba", "matplotlib", "rich"} & set(run(code))
+    assert not {"numba", "matplotlib", "rich", "pydantic"} & set(run(code))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from gcmf import Collection, Priors
+from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
 from gcmf.options import FitOptions
-from helpers import build_problem, random_posterior
-from strategies import LIKELIHOODS, relation
+from helpers import random_sample
+from strategies import relation
 
 VAGUE = Priors()
 PROPER = Priors(alpha_shape=1.7, alpha_rate=0.6, tau_shape=2.3, tau_rate=0.9)
-GAUSSIAN, JAAKKOLA, LOGISTIC, PAPER, CELL, HYBRID, EXACT = LIKELIHOODS[:7]
+GAUSSIAN, JAAKKOLA, LOGISTIC = Gaussian(), Bernoulli("tight"), Bernoulli("cell")
+PAPER, CELL, HYBRID, EXACT = Poisson("paper"), Poisson("cell"), Poisson("tight"), Poisson("exact")
 SIZES = {"a": 5, "b": 4, "c": 6}
 
 
@@ -28,8 +30,6 @@ def triangle(kinds, seed=0, layout="listed", missing=0.25):
 
 
 def toy(kinds, seed=1, n_factors=3, on=None, **options):
-    """(spec, problem, posterior) of a triangle, everything random."""
-    spec, problem = build_problem(triangle(kinds), FitOptions(n_factors=n_factors, **options))
-    rng = np.random.default_rng(seed)
-    on = np.ones((3, n_factors), dtype=bool) if on is None else on
-    return spec, problem, random_posterior(spec, on, rng)
+    """A sample of a triangle, everything random, in float64."""
+    chosen = FitOptions(n_factors=n_factors, dtype="float64", **options)
+    return random_sample(triangle(kinds), chosen, np.random.default_rng(seed), on)

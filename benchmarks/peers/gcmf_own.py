@@ -19,9 +19,13 @@ from gcmf.model.explained import Explained
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from benchmarks.peers.base import Predictions, Watch
     from benchmarks.problem import Problem
+    from gcmf.engines.base import State
     from gcmf.fit import Fit, StepInfo
+    from gcmf.model.spec import Spec
 
 
 class Gcmf(Peer):
@@ -74,7 +78,7 @@ class Gcmf(Peer):
     def _predictions_of(self, run: Fit) -> Predictions:
         model = copy.copy(self._model)
         with _nothing_explained():
-            model._settle(fitted.summarize(run.spec, run.posterior, self._data), run.trace, run.status)
+            model._settle(run.summarize(self._data), run.trace, run.status)
         return self._predict(model)
 
     def _predict(self, model: gcmf.GCMF) -> Predictions:
@@ -96,9 +100,9 @@ def collection(problem: Problem) -> gcmf.Collection:
 def _nothing_explained() -> Iterator[None]:
     """Variance explained takes longer than a sweep, and no prediction needs it."""
 
-    def nothing(spec: Any, posterior: Any, data: Any) -> Explained:  # noqa: ANN401
-        del data
-        m, k = len(spec.ends), posterior.on.shape[1]
+    def nothing(spec: Spec, on: NDArray[np.bool_], state: State, data: gcmf.Collection) -> Explained:
+        del state, data
+        m, k = len(spec.ends), on.shape[1]
         return Explained(np.zeros(m), np.zeros((m, k)), np.zeros(m))
 
     with mock.patch.object(fitted, "explain", nothing):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gcmf.estimators.load import load
     from gcmf.estimators.pca import PCA
     from gcmf.fit import Status
-    from gcmf.io.project import read_project
+    from gcmf.io.project.read import read_project
     from gcmf.options import Priors
 
 __version__ = "0.1.0"
@@ -32,7 +32,7 @@ _HOMES = {
     "Relation": "gcmf.data.relation",
     "Status": "gcmf.fit",
     "load": "gcmf.estimators.load",
-    "read_project": "gcmf.io.project",
+    "read_project": "gcmf.io.project.read",
 }
 _MODULES = ("datasets", "errors", "likelihoods", "omics", "plot")
 

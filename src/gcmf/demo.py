@@ -1,4 +1,4 @@
-"""The demonstration: halves of digits predicted from their other halves, together and alone."""
+"""The demonstration: halves of digits predicted from their other halves, together and alone, and its figure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.colors import LinearSegmentedColormap
 
-from gcmf.data.collection import Collection
-from gcmf.data.relation import Relation
 from gcmf.datasets import digits
-from gcmf.errors import ConvergenceWarning
+from gcmf.errors import ConvergenceWarning, StorageError
 from gcmf.estimators.gcmf import GCMF
 from gcmf.fit import Status
+from gcmf.io.outputs import check_model, check_new
+from gcmf.plot.model import draw_structure
+from gcmf.plot.schema import draw_schema
+from gcmf.plot.style import FAINT, INK, MUTED, ROLE_COLORS, bare, new_figure, styled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
     from numpy.typing import NDArray
 
+    from gcmf.data.collection import Collection
     from gcmf.fit import StepInfo
 
     Report = Callable[[str, "StepInfo | None"], object]
@@ -38,6 +45,10 @@ METHODS = {
     ALONE: "alone: one matrix at a time",
 }
 HALVES, PIXELS = "unseen right halves", "random pixels"
+FIGURE, MODEL = "demo.png", "demo.gcmf"
+_COLORS = {GROUP: ROLE_COLORS["shared"], COMMON: "#8fb7c5", ALONE: "#c9d0d7"}
+_HEADING: dict[str, Any] = {"x": 0.012, "ha": "left", "fontsize": 11, "fontweight": "bold"}
+_N_PICTURES = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +77,7 @@ def run_demo(*, seed: int = 0, report: Report = lambda name, info: None) -> Demo
         GROUP: _fit(train, GROUP, report, random_state=seed),
         COMMON: _fit(train, COMMON, report, random_state=seed, sharing="common"),
     }
-    singles = {name: _fit(_only(train, name), name, report, random_state=seed) for name in ("left", "right")}
+    singles = {name: _fit(train.select([name]), name, report, random_state=seed) for name in ("left", "right")}
     answers: dict[str, Mapping[str, GCMF]] = {
         **{name: dict.fromkeys(singles, model) for name, model in models.items()},
         ALONE: singles,
@@ -75,18 +86,18 @@ def run_demo(*, seed: int = 0, report: Report = lambda name, info: None) -> Demo
         name: {HALVES: _rmse(by_relation, halves), PIXELS: _rmse(by_relation, pixels)}
         for name, by_relation in answers.items()
     }
-    fits = {**models, **singles}
+    fits = {
+        name: {"sweeps": model.n_iter_, "factors": model.n_factors_active_}
+        for name, model in {**models, **singles}.items()
+    }
     return Demo(
         whole=whole,
         train=train,
         model=models[GROUP],
         errors=pd.DataFrame.from_dict(errors, orient="index"),
-        fits=pd.DataFrame({
-            "sweeps": {name: model.n_iter_ for name, model in fits.items()},
-            "factors": {name: model.n_factors_active_ for name, model in fits.items()},
-        }),
-        hidden=_hidden(halves),
-    )  # fmt: skip
+        fits=pd.DataFrame.from_dict(fits, orient="index"),
+        hidden=halves.entities["image"].ids[np.unique(halves.relations["right"].cells.triplets().i)],
+    )
 
 
 def findings(demo: Demo) -> list[str]:
@@ -123,30 +134,16 @@ def _fit(data: Collection, name: str, report: Report, **options: Any) -> GCMF:  
     return model
 
 
-def _only(data: Collection, name: str) -> Collection:
-    """One relation as a collection of its own, over the same ids."""
-    own = data.relations[name]
-    rows, cols = data.entities[own.rows].ids, data.entities[own.cols].ids
-    i, j, x = own.cells.triplets()
-    relation = Relation(name, own.rows, own.cols, (rows[i], cols[j], x), own.likelihood)
-    return Collection([relation], entities={own.rows: rows, own.cols: cols})
-
-
 def _rmse(models: Mapping[str, GCMF], test: Collection) -> float:
     """Root mean squared error over the cells of all relations in `test`, each predicted by its own model."""
     squares = n = 0.0
-    for name, own in test.relations.items():
-        i, j, x = own.cells.triplets()
-        rows, cols = test.entities[own.rows].ids, test.entities[own.cols].ids
+    for name, relation in test.relations.items():
+        i, j, x = relation.cells.triplets()
+        rows, cols = test.entities[relation.rows].ids, test.entities[relation.cols].ids
         guess = np.asarray(models[name].predict(name, rows[i], cols[j]))
         squares += float(((guess - x) ** 2).sum())
         n += len(x)
     return float(np.sqrt(squares / n))
-
-
-def _hidden(halves: Collection) -> pd.Index[Any]:
-    images = halves.entities["image"].ids
-    return images[np.unique(halves.relations["right"].cells.triplets().i)]
 
 
 def pictures(demo: Demo, images: pd.Index[Any]) -> dict[str, NDArray[np.float64]]:
@@ -162,3 +159,80 @@ def pictures(demo: Demo, images: pd.Index[Any]) -> dict[str, NDArray[np.float64]
             wanted = place >= 0
             picture[place[wanted], row[j[wanted]], col[j[wanted]]] = x[wanted]
     return {"given": given, "predicted": np.where(np.isnan(given), guess, given), "true": true}
+
+
+# --- the figure ---------------------------------------------------------------------------------------------
+
+
+def draw_demo(demo: Demo) -> Figure:
+    """Draw everything the demonstration shows."""
+    with styled():
+        figure = new_figure(11.0, 11.8)
+        figure.suptitle("Two halves of handwritten digits, learned together", fontsize=16, fontweight="bold")
+        parts: Any = figure.subfigures(3, 1, height_ratios=[3.7, 4.0, 3.2])
+        left, right = parts[0].subplots(1, 2, width_ratios=[1.0, 1.15])
+        left.set_title("The collection")
+        draw_schema(left, demo.model)
+        _draw_errors(right, demo)
+        draw_structure(parts[1].subplots(), demo.model)
+        parts[1].suptitle("The structure found: where each factor lives", **_HEADING)
+        _draw_pictures(parts[2], demo)
+    return figure
+
+
+def _draw_errors(ax: Axes, demo: Demo) -> None:
+    """Draw a group of bars per task, a bar per method."""
+    ax.set_title("Held-out error: RMSE of gray values, 0 to 1")
+    words: dict[str, Any] = {"va": "center", "ha": "right", "fontsize": 9}
+    place = 0.0
+    for task in demo.errors.columns:
+        ax.text(0.0, place - 0.65, task, fontsize=9, color=MUTED, va="center")
+        for method, error in demo.errors[task].items():
+            ax.barh(place, error, height=0.78, color=_COLORS[str(method)])
+            ink = "white" if method == GROUP else INK
+            ax.text(error - 0.004, place, f"{error:.3f}", fontweight="bold", color=ink, **words)
+            ax.text(-0.004, place, str(method), **words)
+            place += 0.9
+        place += 0.9
+    ax.set_ylim(place - 1.2, -1.1)
+    ax.set_xlim(0.0, float(demo.errors.to_numpy().max()) * 1.02)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    bare(ax)
+
+
+def _draw_pictures(figure: SubFigure, demo: Demo) -> None:
+    """Three rows of pictures: what was given, what was made of it, what it was."""
+    shown = demo.hidden[:_N_PICTURES]
+    ink = LinearSegmentedColormap.from_list("ink", ["#ffffff", INK]).with_extremes(bad="#dbe6ec")
+    grid = figure.subplots(3, len(shown), gridspec_kw={"wspace": 0.08, "hspace": 0.08})
+    for row, (name, images) in enumerate(pictures(demo, shown).items()):
+        for column, image in enumerate(images):
+            ax: Axes = grid[row, column]
+            ax.imshow(np.clip(image, 0.0, 1.0), cmap=ink, vmin=0.0, vmax=1.0)
+            ax.set_xticks([])
+            ax.set_yticks([])
+            for spine in ax.spines.values():
+                spine.set(visible=True, color=FAINT)
+        grid[row, 0].set_ylabel(name, rotation=0, ha="right", va="center", labelpad=8, color=INK)
+    figure.suptitle(f"The first {len(shown)} images whose right half was hidden (pale: not seen)", **_HEADING)
+
+
+def check_files(folder: Path, *, force: bool) -> None:
+    """Refuse, unless `force`, a folder with files of the same names that the demonstration did not write."""
+    figure, model = folder / FIGURE, folder / MODEL
+    check_model(model, force=force)
+    # It writes both, so that the model vouches for the figure.
+    check_new(figure, force=force or model.is_file())
+
+
+def save_demo(demo: Demo, folder: Path) -> list[Path]:
+    """Write the figure and the model into a folder, and return their paths."""
+    figure, model = folder / FIGURE, folder / MODEL
+    try:
+        draw_demo(demo).savefig(figure, bbox_inches="tight", pad_inches=0.3)
+    except OSError as error:
+        msg = f"Cannot write {figure}: {error.strerror}."
+        raise StorageError(msg) from error
+    demo.model.save(model)
+    return [figure, model]

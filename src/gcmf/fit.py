@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from gcmf.engines.select import make_engine
+from gcmf.engines.select import engine_maker
 from gcmf.engines.threads import available_threads, single_threaded_blas
 from gcmf.errors import NumericalError, OptionError
 from gcmf.interrupts import Interrupts
@@ -104,9 +104,9 @@ def fit(
     A callback that returns True ends its run, which then counts as interrupted; so does Ctrl-C, at the end of the sweep
     (pressed twice, it raises KeyboardInterrupt at once).
     """
+    make_engine = engine_maker(options.device)
     spec, problem = build(data, options)
-    n_threads = options.n_threads or available_threads()
-    engine = make_engine(problem, device=options.device, dtype=options.dtype, n_threads=n_threads)
+    engine = make_engine(problem, dtype=options.dtype, n_threads=options.n_threads or available_threads())
     runs: list[Fit] = []
     with Interrupts() as interrupts, single_threaded_blas():
         for restart, child in enumerate(rng.spawn(options.n_init)):

@@ -38,7 +38,7 @@ class Priors:
     """q₀ of the noise precisions τ."""
 
     def __post_init__(self) -> None:
-        for name in (one.name for one in fields(self)):
+        for name in (prior.name for prior in fields(self)):
             value = getattr(self, name)
             if not is_number(value) or value <= 0:
                 msg = f"Priors.{name} must be a positive, finite number. Got {value!r} instead."
@@ -50,7 +50,7 @@ class Priors:
         """Return priors given as such, as a mapping of their fields, or not at all (the vague ones)."""
         if isinstance(given, cls):
             return given
-        known = [one.name for one in fields(cls)]
+        known = [prior.name for prior in fields(cls)]
         if given is not None and not isinstance(given, Mapping):
             msg = (
                 f"The 'priors' parameter must be Priors(...), a mapping of {', '.join(known)}, or None. Got {given!r}."
@@ -91,7 +91,7 @@ class FitOptions:
     dtype: str = "float32"
     """Precision of the factors while fitting; sums, bounds and small solves are always float64."""
     device: str = "auto"
-    """Engine: "auto", "cpu" (compiled) or "reference" (NumPy, slow, for checking)."""
+    """Engine: "auto", "cpu" (compiled) or "reference" (NumPy, slow, for checking); `engines/select.py` checks it."""
     n_threads: int | None = None
     """Threads, at most; None takes the cores this process may use."""
     unit_variance: tuple[str, ...] = ()
@@ -125,7 +125,6 @@ _CHOICES = {
     "sharing": ("group", "common"),
     "inference": ("vb", "map"),
     "dtype": ("float32", "float64"),
-    "device": ("auto", "cpu", "reference"),
 }
 
 
@@ -152,21 +151,13 @@ def check_integer(name: str, value: Any, low: int, *, also: str = "") -> None:  
         raise OptionError(msg)
 
 
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> int:
-    """Refuse what is none of the words allowed; return which of them it is."""
-    if not isinstance(value, str) or value not in allowed:
+def check_choice(name: str, value: object, allowed: tuple[str | bool, ...] = (True, False)) -> int:
+    """Refuse what is none of the words or truth values allowed; return which of them it is."""
+    if not isinstance(value, str | bool | np.bool_) or value not in allowed:
         choices = ", ".join(map(repr, allowed))
         msg = f"The '{name}' parameter must be one of {choices}. Got {value!r} instead."
         raise OptionError(msg)
     return allowed.index(value)
-
-
-def check_flag(name: str, value: object, *words: str) -> None:
-    """Refuse what is neither True nor False nor one of the words."""
-    if not (isinstance(value, bool | np.bool_) or (isinstance(value, str) and value in words)):
-        choices = ", ".join(["True", "False", *map(repr, words)])
-        msg = f"The '{name}' parameter must be one of {choices}. Got {value!r} instead."
-        raise OptionError(msg)
 
 
 def check_path(name: str, value: object) -> None:

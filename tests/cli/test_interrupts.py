@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import gcmf
 from gcmf.cli import main
 from gcmf.demo import run_demo
-from gcmf.io.duck import duck_errors
+from gcmf.io.sources.duck import duck_errors
 from io_samples import film_database
 
 #: The signal is sent when a function is called the n-th time, so that no test depends on how fast anything is.
@@ -51,8 +51,8 @@ def films(tmp_path_factory):
 @pytest.mark.parametrize(
     ("place", "name", "arguments"),
     [
-        ("gcmf.io.project", "read_project", ["fit", "{films}"]),
-        ("gcmf.io.sources", "id_sql", ["fit", "{films}"]),
+        ("gcmf.io.project.read", "read_project", ["fit", "{films}"]),
+        ("gcmf.io.sources.relations", "id_sql", ["fit", "{films}"]),
         ("gcmf.estimators.gcmf:GCMF", "fit", ["fit", "{films}"]),
         ("gcmf.estimators.gcmf:GCMF", "save", ["fit", "{films}", "--max-iter", "1"]),
         ("gcmf.estimators.gcmf:GCMF", "fit", ["fit", "{films}", "--holdout", "0.2"]),
@@ -61,7 +61,7 @@ def films(tmp_path_factory):
          ["predict", "{films}/model.gcmf", "--relation", "ratings", "--all", "-o", "{out}/p.csv"]),
         ("gcmf.io.results", "bias_table", ["export", "{films}/model.gcmf", "{out}"]),
         ("gcmf.io.evaluate", "score", ["evaluate", "{films}", "--folds", "2", "--max-iter", "1"]),
-        ("gcmf.io.discover", "discover", ["init", "{films}/films.db", "-o", "{out}/p.toml"]),
+        ("gcmf.io.guess.discover", "discover", ["init", "{films}/films.db", "-o", "{out}/p.toml"]),
         ("gcmf.demo", "digits", ["demo", "--out", "{out}"]),
     ],
 )  # fmt: skip

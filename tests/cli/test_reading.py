@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 import gcmf
 from gcmf.cli import main, terminal
-from gcmf.io.discover import discover
-from gcmf.io.write import write_project
+from gcmf.io.guess.discover import discover
+from gcmf.io.guess.draft import write_project
 from io_samples import lastfm
 
 
@@ -56,7 +56,7 @@ def test_errors_pass(screen, monkeypatch):
 def test_what_cannot_be_written_is_said_before_anything_is_read(tmp_path, monkeypatch):
     lastfm(tmp_path)
     (tmp_path / "gcmf.toml").touch()
-    monkeypatch.setattr("gcmf.io.look.open_table", lambda *_: pytest.fail("nothing should be read"))
+    monkeypatch.setattr("gcmf.io.guess.look.open_table", lambda *_: pytest.fail("nothing should be read"))
     done = CliRunner().invoke(main.app, ["init", str(tmp_path)])
     assert "--force" in done.stderr
 

@@ -8,21 +8,21 @@ import numpy as np
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-import gcmf.fit as driver
-from gcmf.fit import Status
+from gcmf.fit import Status, fit
+from gcmf.methods import warm_up
 from strategies import PRIORS, adversarial, problems
 
 #: Sweeps of the warm-up, at most: short ones leave more sweeps for rotations, cuts and growth.
-WARM_UPS = st.sampled_from([1, 6, driver.MAX_WARM_UP])
+WARM_UPS = st.sampled_from([1, 6, warm_up.MAX_WARM_UP])
 #: At zero a fit never rests, so it never tries to grow.
 TOLERANCES = (0.0, 1e-4)
 
 
-def assert_rises(problem, seed, warm_up):
+def assert_rises(problem, seed, n_warm):
     """Check every step of one fit."""
     data, options = problem
-    with mock.patch.object(driver, "MAX_WARM_UP", warm_up):
-        found = driver.fit(data, options, np.random.default_rng(seed), ())
+    with mock.patch.object(warm_up, "MAX_WARM_UP", n_warm):
+        found = fit(data, options, np.random.default_rng(seed), ())
     trace = np.array(found.trace)
     assert np.isfinite(trace).all()
     assert len(trace) <= options.max_iter
@@ -33,21 +33,21 @@ def assert_rises(problem, seed, warm_up):
 
 
 @adversarial(200)
-@given(drawn=st.data(), seed=st.integers(0, 1000), warm_up=WARM_UPS)
-def test_compiled_sweeps_raise_the_bound(drawn, seed, warm_up):
+@given(drawn=st.data(), seed=st.integers(0, 1000), n_warm=WARM_UPS)
+def test_compiled_sweeps_raise_the_bound(drawn, seed, n_warm):
     tol = drawn.draw(st.sampled_from(TOLERANCES))
-    assert_rises(drawn.draw(problems(device="cpu", max_iter=40, tol=tol)), seed, warm_up)
+    assert_rises(drawn.draw(problems(device="cpu", max_iter=40, tol=tol)), seed, n_warm)
 
 
 @adversarial(25)
-@given(drawn=st.data(), seed=st.integers(0, 1000), warm_up=WARM_UPS)
-def test_reference_sweeps_raise_the_bound(drawn, seed, warm_up):
+@given(drawn=st.data(), seed=st.integers(0, 1000), n_warm=WARM_UPS)
+def test_reference_sweeps_raise_the_bound(drawn, seed, n_warm):
     tol = drawn.draw(st.sampled_from(TOLERANCES))
-    assert_rises(drawn.draw(problems(max_size=6, device="reference", max_iter=30, tol=tol)), seed, warm_up)
+    assert_rises(drawn.draw(problems(max_size=6, device="reference", max_iter=30, tol=tol)), seed, n_warm)
 
 
 @adversarial(40)
 @given(problem=problems(device="cpu", max_iter=40, tol=0.0, inference="map", priors=PRIORS[3]),
-       seed=st.integers(0, 9), warm_up=WARM_UPS)  # fmt: skip
-def test_map_sweeps_raise_the_density(problem, seed, warm_up):
-    assert_rises(problem, seed, warm_up)
+       seed=st.integers(0, 9), n_warm=WARM_UPS)  # fmt: skip
+def test_map_sweeps_raise_the_density(problem, seed, n_warm):
+    assert_rises(problem, seed, n_warm)

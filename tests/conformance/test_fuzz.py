@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -66,7 +67,7 @@ def test_faults_are_seen(schema):
 def falling(*args):
     """A fit whose bound falls in its last step."""
     done = fit.fit(*args)
-    return type(done)(done.spec, done.posterior, (*done.trace, done.trace[-1] - 1e6), done.status)
+    return replace(done, trace=(*done.trace, done.trace[-1] - 1e6))
 
 
 def test_the_command_says_what_failed(capsys, schema):

@@ -6,13 +6,9 @@ from scipy import sparse
 from gcmf.data import Collection, Relation
 from gcmf.data.schema import RelationSchema
 from gcmf.errors import DataError, OptionError
+from laplace import Laplace
 
 X = np.array([[5, np.nan, 1], [4, 2, np.nan]])
-
-
-class Counting:
-    name = "negative-binomial"
-    support = "counts"
 
 
 def test_what_it_knows():
@@ -27,12 +23,12 @@ def test_what_it_knows():
 
 
 def test_likelihood_objects():
-    likelihood = Counting()
+    likelihood = Laplace()
     relation = Relation("r", "user", "movie", X, likelihood)
     assert relation.likelihood is likelihood
-    assert relation.schema.likelihood == "negative-binomial"
+    assert relation.schema.likelihood == "laplace"
     with pytest.raises(OptionError, match=r"or an object from gcmf\.likelihoods"):
-        Relation("r", "user", "movie", X, Counting)
+        Relation("r", "user", "movie", X, Laplace)
 
 
 def test_names_must_be_strings():

@@ -8,9 +8,9 @@ import pytest
 
 import gcmf
 from gcmf.errors import DataError
-from gcmf.io.columns import name_words, singular
-from gcmf.io.discover import discover
-from gcmf.io.write import to_toml, write_project
+from gcmf.io.guess.discover import discover
+from gcmf.io.guess.draft import to_toml, write_project
+from gcmf.io.guess.summary import name_words, singular
 from io_samples import GENRES, film_database, lastfm, movielens, write_csv
 
 

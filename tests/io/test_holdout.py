@@ -6,9 +6,8 @@ from scipy import sparse
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 import gcmf
-from gcmf.io import holdout
-from gcmf.io.evaluate import evaluate
-from gcmf.io.holdout import hidden_folds, hide, score
+from gcmf.io import evaluate as holdout
+from gcmf.io.evaluate import evaluate, hidden_folds, hide, score
 
 
 def filled(n, ones, seed=0):

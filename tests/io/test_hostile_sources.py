@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import gcmf
 from gcmf.cli import main
 from gcmf.errors import DataError
-from gcmf.io.discover import discover
-from gcmf.io.schema import Source
-from gcmf.io.tables import open_table
+from gcmf.io.guess.discover import discover
+from gcmf.io.sources.specs import Source
+from gcmf.io.sources.tables import open_table
 
 PAYLOAD = "x': 'DOUBLE'}}); COPY (SELECT 42) TO '{target}'; SELECT * FROM (VALUES (1)) t(a) --"
 HEAD = '[relations.r]\nrows = "user"\ncols = "item"\nrow = "user"\ncol = "item"\n'

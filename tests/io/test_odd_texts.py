@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 import gcmf
 from gcmf.cli import main
 from gcmf.errors import DataError
-from gcmf.io import texts
-from gcmf.io.discover import discover
-from gcmf.io.schema import Source
-from gcmf.io.tables import open_table
-from gcmf.io.write import to_toml, write_project
+from gcmf.io.guess.discover import discover
+from gcmf.io.guess.draft import to_toml, write_project
+from gcmf.io.sources import texts
+from gcmf.io.sources.specs import Source
+from gcmf.io.sources.tables import open_table
 from io_samples import write_csv
 
 HEAD = '[relations.r]\nrows = "user"\ncols = "item"\nrow = "user"\ncol = "item"\nvalue = "x"\n'

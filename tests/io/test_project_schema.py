@@ -70,6 +70,8 @@ def test_unknown_keys_are_refused_with_the_nearest_known_all_at_once(project):
         ('value = "x"', 'value = "x"\nwhere = "nonsense > 99"', "nonsense"),
         ("[relations.ratings]", "[relations.ratings", "not valid TOML"),
         ("[relations.ratings]", "[relations]", "must be sections of their own"),
+        ("[relations.ratings]", "fit = 3\n[relations.ratings]", "gcmf.toml, [fit] must be a table, not 3"),
+        ('rows = "user"', 'rows = ["user"]', "rows must be a text, not ['user']"),
     ],
 )
 def test_what_is_wrong_is_said(project, old, new, said):
@@ -82,6 +84,24 @@ def test_options_are_checked_before_data_is_read(project):
         gcmf.read_project(project(RATINGS.replace("ratings.csv", "nowhere.csv") + "[fit]\nn_factors = 0\n"))
     [fault] = faults(project(RATINGS + 'likelihood = "gausian"\n'))
     assert fault.endswith("is not one of gaussian, bernoulli, poisson. Did you mean 'gaussian'?")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("max_iter = true", "max_iter must be an integer, not True"),
+        ("max_iter = 2.0", "max_iter must be an integer, not 2.0"),
+        ("tol = '1e-3'", "tol must be a number, not '1e-3'"),
+        ("bias = 3", "bias must be true or false or a table, not 3"),
+        ("priors = 3", "priors must be a table, not 3"),
+        ("solver = 'newton'", "unknown key 'solver'"),
+        ("pattern = {}", "unknown key 'pattern'"),
+    ],
+)
+def test_options_have_the_types_that_a_fit_wants(project, line, said):
+    [fault] = faults(project(f"{RATINGS}[fit]\n{line}\n"))
+    assert fault.startswith("gcmf.toml, [fit]: ")
+    assert said in fault
 
 
 def test_a_missing_project_says_how_to_get_one(tmp_path):

@@ -12,7 +12,7 @@ from scipy import io, sparse
 
 import gcmf
 from gcmf.errors import DataError
-from gcmf.io import tables
+from gcmf.io.sources import tables
 
 USERS, FILMS, VALUES = ["ann", "ann", "bob", "cid"], [7, 9, 9, 7], [5.0, 3.0, 0.0, 1.5]
 TABLE = pa.table({"u": USERS, "f": FILMS, "x": VALUES})

@@ -5,8 +5,8 @@ import sqlite3
 import pytest
 
 import gcmf
-from gcmf.io.discover import discover
-from gcmf.io.write import to_toml, write_project
+from gcmf.io.guess.discover import discover
+from gcmf.io.guess.draft import to_toml, write_project
 from io_samples import write_csv
 
 PAIRS = [(f"u{k % 10}", f"m{k // 10}") for k in range(60) if k % 7]

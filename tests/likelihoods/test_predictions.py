@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
+from gcmf.likelihoods.base import NO_PARAMETERS
 
 M = np.array([-4.0, -1.0, 0.0, 0.7, 3.0, 12.0])
+#: Settled parameters of Gaussian cells.
+NOISE = np.array([0.4])
 V = np.array([0.01, 0.5, 1.0, 2.0, 0.3, 1.0])
 
 
@@ -16,7 +19,7 @@ def draws(kind, seed=0, n=400_000):
     rng = np.random.default_rng(seed)
     theta = M + np.sqrt(V) * rng.normal(size=(n, len(M)))
     if kind == "gaussian":
-        return theta + np.sqrt(0.4) * rng.normal(size=theta.shape)
+        return theta + np.sqrt(NOISE[0]) * rng.normal(size=theta.shape)
     if kind == "bernoulli":
         return (rng.random(theta.shape) < 1 / (1 + np.exp(-theta))).astype(float)
     return rng.poisson(np.logaddexp(0, theta)).astype(float)
@@ -28,22 +31,22 @@ def draws(kind, seed=0, n=400_000):
 def test_moments_match_simulation(likelihood, tolerance):
     x = draws(likelihood.name)
     np.testing.assert_allclose(likelihood.mean(M, V), x.mean(axis=0), atol=tolerance)
-    np.testing.assert_allclose(likelihood.variance(M, V, 0.4), x.var(axis=0), atol=5 * tolerance)
+    np.testing.assert_allclose(likelihood.variance(M, V, NOISE), x.var(axis=0), atol=5 * tolerance)
 
 
 def test_probabilities_sum_to_one():
     x = np.arange(200.0)
     for m, v in zip(M, V, strict=True):
-        total = np.exp(Poisson().log_predictive(x, np.full(200, m), np.full(200, v), 0.0)).sum()
+        total = np.exp(Poisson().log_predictive(x, np.full(200, m), np.full(200, v), NO_PARAMETERS)).sum()
         np.testing.assert_allclose(total, 1.0, rtol=1e-6)
-        both = np.exp(Bernoulli().log_predictive(x[:2], np.full(2, m), np.full(2, v), 0.0))
+        both = np.exp(Bernoulli().log_predictive(x[:2], np.full(2, m), np.full(2, v), NO_PARAMETERS))
         np.testing.assert_allclose(both.sum(), 1.0, rtol=1e-12)
         np.testing.assert_allclose(both[1], Bernoulli().mean(np.array([m]), np.array([v]))[0], rtol=1e-12)
 
 
 def test_gaussian_density_integrates_to_one():
     x = np.linspace(-40, 40, 200_001)
-    density = np.exp(Gaussian().log_predictive(x, np.full_like(x, 0.7), np.full_like(x, 0.5), 0.4))
+    density = np.exp(Gaussian().log_predictive(x, np.full_like(x, 0.7), np.full_like(x, 0.5), NOISE))
     np.testing.assert_allclose(density.sum() * (x[1] - x[0]), 1.0, rtol=1e-6)
 
 

@@ -26,8 +26,8 @@ def test_singular_values_of_one_matrix(shape, sharing):
     options = FitOptions(n_factors=8, bias=False, sharing=sharing, dtype="float64", tol=1e-10, max_iter=500)
     found = fit(Collection([Relation("x", "a", "b", x)]), options, np.random.default_rng(0), ())
     assert found.status is Status.CONVERGED
-    mean = found.posterior.state.mean
+    mean, (tau,) = found.state.mean, found.posterior.parameters
     fitted = np.linalg.svd(mean[0] @ mean[1].T, compute_uv=False)[:rank]
     gamma = np.linalg.svd((x - found.spec.center) / found.spec.scale, compute_uv=False)[:rank]
     assert found.posterior.on.shape[1] == rank
-    np.testing.assert_allclose(fitted, closed_form(gamma, found.posterior.tau.mean[0], shape), rtol=1e-6)
+    np.testing.assert_allclose(fitted, closed_form(gamma, tau[0] / tau[1], shape), rtol=1e-6)

@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from gcmf import Collection, Relation
-from gcmf.model import moves
+from gcmf.model import gauge, moves
 from gcmf.model.hyper import update_alpha
+from gcmf.model.spec import build
 from gcmf.options import FitOptions
-from helpers import bound_of, build_problem, random_posterior
+from helpers import random_sample
 from toys import CELL, GAUSSIAN, HYBRID, JAAKKOLA, PROPER, VAGUE, toy
 
 KINDS = (GAUSSIAN, JAAKKOLA, HYBRID)
 
 
-def predictors(spec, posterior):
+def predictors(sample):
     """m of every cell, observed or not, of every relation."""
-    s = posterior.state
+    s = sample.state
     return [s.mean[r] @ s.mean[c].T + s.bias_mean[2 * m][:, None] + s.bias_mean[2 * m + 1]
-            for m, (r, c) in enumerate(spec.ends)]  # fmt: skip
+            for m, (r, c) in enumerate(sample.spec.ends)]  # fmt: skip
+
+
+def shifted(sample):
+    return sample.moved(partial(moves.shift, sample.spec))
+
+
+def turned(sample, T):
+    """Factors turned, α as before."""
+    return sample.moved(moves.transform, T)
+
+
+def sparsest_axes(sample, *, sheared):
+    return gauge.sparsest_axes(sample.spec, sample.posterior, sample.placed().second_moments(), sheared=sheared)
 
 
 def test_shift_keeps_predictions_and_raises_the_bound():
-    spec, problem, posterior = toy(KINDS, bias={"r0": "rows", "r1": True, "r2": True})
-    before, here = predictors(spec, posterior), bound_of(spec, problem, posterior)
-    mu = posterior.bias.mean.copy()
-    after = moves.shift(spec, posterior.copy())
-    for m, (a, b) in enumerate(zip(before, predictors(spec, after), strict=True)):
+    start = toy(KINDS, bias={"r0": "rows", "r1": True, "r2": True})
+    spec, mu = start.spec, start.known.bias.mean.copy()
+    after = shifted(start)
+    for m, (a, b) in enumerate(zip(predictors(start), predictors(after), strict=True)):
         seen = np.outer(spec.in_layer[2 * m], spec.in_layer[2 * m + 1])
         np.testing.assert_allclose(a[seen], b[seen], atol=1e-12)
-    assert bound_of(spec, problem, after) > here
-    np.testing.assert_allclose(after.bias.mean[[2, 4]], after.bias.mean[[3, 5]])
-    np.testing.assert_array_equal(after.bias.mean[:2], mu[:2])
-    again = moves.shift(spec, after.copy())
-    assert bound_of(spec, problem, again) == pytest.approx(bound_of(spec, problem, after), rel=1e-12)
+    assert after.bound() > start.bound()
+    np.testing.assert_allclose(after.known.bias.mean[[2, 4]], after.known.bias.mean[[3, 5]])
+    np.testing.assert_array_equal(after.known.bias.mean[:2], mu[:2])
+    assert shifted(after).bound() == pytest.approx(after.bound(), rel=1e-12)
 
 
 def test_shift_leaves_entities_without_data_alone():
-    spec, _, posterior = toy(KINDS)
-    after = moves.shift(spec, posterior)
-    for layer, seen in enumerate(spec.in_layer):
+    after = shifted(toy(KINDS))
+    for layer, seen in enumerate(after.spec.in_layer):
         assert not after.state.bias_mean[layer][~seen].any()
 
 
@@ -49,14 +62,14 @@ def random_rotation(K, rng):
 
 
 def test_rotation_keeps_predicted_means():
-    spec, _, posterior = toy(KINDS, n_factors=4)
+    start = toy(KINDS, n_factors=4)
     R = random_rotation(4, np.random.default_rng(0))
-    after = moves.rotate(posterior, np.stack([R] * len(spec.sizes)))
-    for a, b in zip(predictors(spec, posterior), predictors(spec, after), strict=True):
+    after = turned(start, np.stack([R] * 3))
+    for a, b in zip(predictors(start), predictors(after), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-12)
-    for one, other in zip(posterior.state.var, after.state.var, strict=True):
-        np.testing.assert_allclose(one.sum(axis=1), other.sum(axis=1))
-    assert not np.allclose(after.state.mean[0], posterior.state.mean[0])
+    for before, now in zip(start.state.var, after.state.var, strict=True):
+        np.testing.assert_allclose(before.sum(axis=1), now.sum(axis=1))
+    assert not np.allclose(after.state.mean[0], start.state.mean[0])
 
 
 @pytest.mark.parametrize("sharing", ["group", "common"])
@@ -66,65 +79,63 @@ def test_sparsest_rotation_is_orthogonal_and_respects_the_pattern(K, sharing):
     on = np.ones((3, K), bool)
     if sharing == "group":
         on[0, K // 2 :] = False
-    spec, _, posterior = toy(KINDS, n_factors=K, on=on, sharing=sharing, seed=int(rng.integers(99)))
-    T = moves.sparsest_axes(spec, posterior, sheared=False)
+    start = toy(KINDS, n_factors=K, on=on, sharing=sharing, seed=int(rng.integers(99)))
+    T = sparsest_axes(start, sheared=False)
     R = T[0]
     assert (T == R).all(), "the same for every set"
     np.testing.assert_allclose(R.T @ R, np.eye(K), atol=1e-12)
-    after = moves.rotate(posterior, T)
-    for a, b in zip(predictors(spec, posterior), predictors(spec, after), strict=True):
+    for a, b in zip(predictors(start), predictors(turned(start, T)), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-10)
     mixed = np.abs(R) > 1e-12
     same = (on[:, :, None] == on[:, None, :]).all(axis=0)
     assert not mixed[~same].any()
 
 
-def objective(spec, posterior):
+def objective(sample):
     """Σ_e d_e/2 Σ_k log S_ek, what the rotation is to lower."""
-    return float((spec.n_entities / 2 @ np.log(posterior.moments.square)).sum())
+    return float((sample.spec.n_entities / 2 @ np.log(sample.posterior.moments.square)).sum())
 
 
 def test_sparsest_rotation_lowers_its_objective():
-    spec, _, posterior = toy(KINDS, n_factors=5)
-    turned = moves.rotate(posterior, moves.sparsest_axes(spec, posterior, sheared=False))
-    assert objective(spec, turned) < objective(spec, posterior) - 1e-3
+    start = toy(KINDS, n_factors=5)
+    after = turned(start, sparsest_axes(start, sheared=False))
+    assert objective(after) < objective(start) - 1e-3
 
 
 def chain(rng, K=4, n=40):
     """Sets a - b - c, factors without any order, and little variance."""
     u = {name: rng.normal(size=(n, K)) @ rng.normal(size=(K, K)) for name in "abc"}
     made = [Relation(r + c, r, c, u[r] @ u[c].T) for r, c in ("ab", "bc")]
-    spec, problem = build_problem(Collection(made), FitOptions(n_factors=K, bias=False, priors=VAGUE))
-    posterior = random_posterior(spec, np.ones((3, K), bool), rng)
-    for e, name in enumerate(spec.schema.entities):
-        posterior.state.mean[e][:] = u[name]
-        posterior.state.var[e][:] = 1e-4
-    return spec, problem, posterior
+    options = FitOptions(n_factors=K, bias=False, priors=VAGUE, dtype="float64")
+    sample = random_sample(Collection(made), options, rng)
+    for e, name in enumerate(sample.spec.schema.entities):
+        sample.state.mean[e][:] = u[name]
+        sample.state.var[e][:] = 1e-4
+    return sample
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_shears_keep_predicted_means_and_go_further_than_rotations(seed):
-    spec, _, posterior = chain(np.random.default_rng(seed))
-    T = moves.sparsest_axes(spec, posterior, sheared=True)
-    a, b, _ = (spec.schema.entity_index(name) for name in "abc")
+    start = chain(np.random.default_rng(seed))
+    T = sparsest_axes(start, sheared=True)
+    a, b, _ = (start.spec.schema.entity_index(name) for name in "abc")
     np.testing.assert_allclose(T[a].T @ T[b], np.eye(4), atol=1e-9)
-    sheared = moves.rotate(posterior, T)
-    for one, other in zip(predictors(spec, posterior), predictors(spec, sheared), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-9)
-    rotated = moves.rotate(posterior, moves.sparsest_axes(spec, posterior, sheared=False))
-    assert objective(spec, sheared) < objective(spec, rotated) - 1.0
+    sheared, rotated = turned(start, T), turned(start, sparsest_axes(start, sheared=False))
+    for before, now in zip(predictors(start), predictors(sheared), strict=True):
+        np.testing.assert_allclose(before, now, atol=1e-9)
+    assert objective(sheared) < objective(rotated) - 1.0
 
 
 def test_shears_end_where_no_small_one_helps():
     """At the optimum the objective is stationary along u_j + s u_k on one side, u_k − s u_j on the other."""
-    spec, _, posterior = chain(np.random.default_rng(0))
-    found = moves.rotate(posterior, moves.sparsest_axes(spec, posterior, sheared=True))
-    lowest = objective(spec, found)
+    start = chain(np.random.default_rng(0))
+    best = turned(start, sparsest_axes(start, sheared=True))
+    lowest = objective(best)
     for k, j in ((0, 1), (2, 0), (3, 2)):
         for s in (-1e-2, 1e-2):
             pair = np.stack([np.eye(4)] * 2)
             pair[0, k, j], pair[1, j, k] = s, -s
-            assert objective(spec, moves.rotate(found, pair[spec.two_colors])) > lowest
+            assert objective(turned(best, pair[start.spec.two_colors])) > lowest
 
 
 @pytest.mark.parametrize(("ends", "colors"), [
@@ -136,7 +147,7 @@ def test_shears_end_where_no_small_one_helps():
 def test_colors_of_the_schema(ends, colors):
     rng = np.random.default_rng(0)
     data = Collection([Relation(r + c, r, c, rng.normal(size=(4, 4))) for r, c in ends])
-    spec, _ = build_problem(data, FitOptions(n_factors=2))
+    spec, _ = build(data, FitOptions(n_factors=2))
     if colors is None:
         assert spec.two_colors is None
         return
@@ -151,30 +162,46 @@ def sparse_toy(rng, n=60):
     u = [rng.normal(size=(n, 4)) * on[e] for e in range(3)]
     names = "abc"
     made = [Relation(f"r{m}", names[r], names[c], u[r] @ u[c].T) for m, (r, c) in enumerate([(0, 1), (1, 2), (2, 0)])]
-    spec, problem = build_problem(Collection(made), FitOptions(n_factors=4, bias=False, priors=VAGUE))
-    posterior = random_posterior(spec, np.ones((3, 4), bool), rng)
+    options = FitOptions(n_factors=4, bias=False, priors=VAGUE, dtype="float64")
+    sample = random_sample(Collection(made), options, rng)
     for e in range(3):
-        posterior.state.mean[e][:] = u[e]
-        posterior.state.var[e][:] = 1e-3
-    return spec, problem, posterior, on.astype(bool)
+        sample.state.mean[e][:] = u[e]
+        sample.state.var[e][:] = 1e-3
+    return sample, on.astype(bool)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_rotation_finds_the_zeros_of_a_group_sparse_model(seed):
     rng = np.random.default_rng(seed)
-    spec, problem, posterior, on = sparse_toy(rng)
-    mixed = update_alpha(spec, moves.rotate(posterior, np.stack([random_rotation(4, rng)] * 3)))
-    found = update_alpha(spec, moves.rotate(mixed, moves.sparsest_axes(spec, mixed, sheared=False)))
-    S = found.moments.square
+    sample, on = sparse_toy(rng)
+    mixed = turned(sample, np.stack([random_rotation(4, rng)] * 3)).updated(update_alpha)
+    after = turned(mixed, sparsest_axes(mixed, sheared=False)).updated(update_alpha)
+    S = after.posterior.moments.square
     pattern = 0.02 * S.max() < S
     assert sorted(map(tuple, pattern.T.tolist())) == sorted(map(tuple, on.T.tolist()))
-    assert bound_of(spec, problem, found) > bound_of(spec, problem, mixed)
+    assert after.bound() > mixed.bound()
 
 
 def test_second_moments_are_their_definition():
-    _, _, posterior = toy((GAUSSIAN, CELL, JAAKKOLA), priors=PROPER)
-    M = moves.second_moments(posterior)
+    sample = toy((GAUSSIAN, CELL, JAAKKOLA), priors=PROPER)
+    M = sample.placed().second_moments()
     e = 1
-    mean, var = posterior.state.mean[e], posterior.state.var[e]
+    mean, var = sample.state.mean[e], sample.state.var[e]
     np.testing.assert_allclose(M[e], sum(np.outer(u, u) + np.diag(s) for u, s in zip(mean, var, strict=True)))
-    np.testing.assert_allclose(np.einsum("ekk->ek", M), posterior.moments.square)
+    np.testing.assert_allclose(np.einsum("ekk->ek", M), sample.posterior.moments.square)
+
+
+def test_growth_adds_private_factors_and_leaves_the_others_alone():
+    start = toy(KINDS)
+    after = start.moved(lambda engine, posterior: moves.grow(start.spec, engine, posterior, [2, 0],
+                                                             np.random.default_rng(0)))  # fmt: skip
+    np.testing.assert_array_equal(after.known.on[:, :3], start.known.on)
+    for column, m in ((3, 2), (4, 0)):
+        assert set(np.flatnonzero(after.known.on[:, column])) == set(start.spec.ends[m])
+    for e in range(3):
+        np.testing.assert_array_equal(after.state.mean[e][:, :3], start.state.mean[e])
+        np.testing.assert_array_equal(after.state.var[e][:, :3], start.state.var[e])
+        alive = after.state.mean[e][start.spec.observed[e], 3:].any(axis=0)
+        np.testing.assert_array_equal(alive, after.known.on[e, 3:])
+    np.testing.assert_array_equal(after.known.alpha.rate[:, :3], start.known.alpha.rate)
+    assert np.isfinite(after.bound())

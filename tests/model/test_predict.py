@@ -11,9 +11,8 @@ from gcmf.data.parts import pick
 from gcmf.data.relation import Relation
 from gcmf.model import explained, predict
 from gcmf.model.fitted import summarize
-from gcmf.model.spec import build
 from gcmf.options import FitOptions
-from helpers import random_pattern, random_posterior
+from helpers import random_pattern, random_sample
 
 
 def collection(likelihood, shape=(9, 7)):
@@ -24,9 +23,8 @@ def collection(likelihood, shape=(9, 7)):
 
 def random_model(data, n_factors=3):
     """A model of a collection whose every number is random."""
-    rng = np.random.default_rng(0)
-    spec, _ = build(data, FitOptions(n_factors=n_factors))
-    return summarize(spec, random_posterior(spec, random_pattern(spec, n_factors, rng), rng), data)
+    made = random_sample(data, FitOptions(n_factors=n_factors), np.random.default_rng(0), random_pattern)
+    return summarize(made.spec, made.posterior, made.state, data)
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
@@ -64,24 +62,26 @@ def planted(width, *, filled=False):
     x = u @ v.T + noise
     data = sparse.csr_array(x) if filled else x
     collected = Collection([Relation("x", "a", "b", data, blanks="zero" if filled else None)])
-    spec, _ = build(collected, FitOptions(n_factors=1, bias=False))
-    posterior = random_posterior(spec, np.ones((2, 1), bool), rng)
-    posterior.state.mean[0][:], posterior.state.mean[1][:] = u, v / spec.scale[0]
-    for layer in posterior.state.bias_mean:
-        layer[:] = 0
-    return spec, posterior, collected
+    made = random_sample(collected, FitOptions(n_factors=1, bias=False), rng)
+    made.state.mean[0][:], made.state.mean[1][:] = u, v / made.spec.scale[0]
+    return made, collected
+
+
+def explain(made, data):
+    """What a model of everything random, or planted, explains."""
+    return explained.explain(made.spec, made.known.on, made.state, data)
 
 
 @pytest.mark.parametrize("filled", [False, True], ids=["listed", "filled"])
 def test_a_part_of_the_cells_tells_what_all_of_them_tell(filled, monkeypatch):
-    spec, posterior, data = planted(200, filled=filled)
-    everything = explained.explain(spec, posterior, data)
+    made, data = planted(200, filled=filled)
+    everything = explain(made, data)
     monkeypatch.setattr(explained, "MAX_CELLS", 4000)  # every fifth cell, which are those of every fifth column
-    part = explained.explain(spec, posterior, data)
+    part = explain(made, data)
     assert everything.total[0] > 0.8
     assert abs(part.total[0] - everything.total[0]) < 0.02
     assert abs(part.factors[0, 0] - everything.factors[0, 0]) < 0.02
-    again = explained.explain(spec, posterior, data)
+    again = explain(made, data)
     np.testing.assert_array_equal(part.total, again.total)
 
 
@@ -92,14 +92,11 @@ def test_rare_ones_are_not_left_to_chance(monkeypatch):
     x = sparse.csr_array(np.outer(rows, cols) * 1.0)
     data = Collection([Relation("x", "a", "b", x, "bernoulli", blanks="zero")])
     train, _ = data.split(0.1, random_state=0)  # which has holes
-    spec, _ = build(train, FitOptions(n_factors=1, bias=False))
-    posterior = random_posterior(spec, np.ones((2, 1), bool), rng)
-    posterior.state.mean[0][:, 0], posterior.state.mean[1][:, 0] = 3.0 * rows, 2.0 * cols
-    for layer in posterior.state.bias_mean:
-        layer[:] = 0
-    everything = explained.explain(spec, posterior, train)
+    made = random_sample(train, FitOptions(n_factors=1, bias=False), rng)
+    made.state.mean[0][:, 0], made.state.mean[1][:, 0] = 3.0 * rows, 2.0 * cols
+    everything = explain(made, train)
     monkeypatch.setattr(explained, "MAX_CELLS", 2000)
-    part = explained.explain(spec, posterior, train)
+    part = explain(made, train)
     assert 0.3 < everything.total[0] < 0.99
     assert abs(part.total[0] - everything.total[0]) < 0.02
 
@@ -119,9 +116,8 @@ def test_picked_cells_are_those_of_their_numbers(filled):
 def test_a_factor_explains_exactly_nothing_where_it_is_switched_off():
     rng = np.random.default_rng(0)
     data = Collection([Relation(f"{r}{c}", r, c, rng.normal(size=(40, 40))) for r, c in ("ab", "bc")])
-    spec, _ = build(data, FitOptions(n_factors=2))
     on = np.array([[True, False], [True, True], [False, True]])
-    found = explained.explain(spec, random_posterior(spec, on, rng), data).factors
+    found = explain(random_sample(data, FitOptions(n_factors=2), rng, on), data).factors
     assert found[0, 1] == found[1, 0] == 0.0
     assert found[0, 0] != 0.0
     assert found[1, 1] != 0.0

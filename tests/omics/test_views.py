@@ -7,8 +7,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from gcmf.errors import DataError, OptionError
-from gcmf.omics.values import divide_columns, feature_deviation, guess_likelihood
-from gcmf.omics.views import read_views
+from gcmf.omics.views import divide_columns, feature_deviation, guess_likelihood, read_views
 from omics_toys import QUIET, N, adata, matrices, multi
 
 pytestmark = QUIET

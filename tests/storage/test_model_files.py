@@ -161,6 +161,15 @@ def test_format_1_is_checked_too(tmp_path):
             gcmf.load(path)
 
 
+def test_format_2_answers_as_it_did():
+    """Written by golden/make.py at commit 6acdea6, the last that wrote format 2: noise was an array of its own."""
+    model = gcmf.load(GOLDEN / "format2.safetensors")
+    for name, answers in json.loads((GOLDEN / "format2.json").read_text()).items():
+        mean, std = model.predict(name, return_std=True)
+        assert mean[:2] == pytest.approx(np.array(answers["mean"]), rel=1e-6)
+        assert std[:2] == pytest.approx(np.array(answers["std"]), rel=1e-6)
+
+
 def write_format_1(path, document):
     tensors = {}
     model = container._detach(document, "", tensors)

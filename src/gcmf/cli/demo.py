@@ -34,8 +34,7 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Fit handwritten digits cut in halves; show the schema, the structure found and held-out errors."""
-    from gcmf.demo import MAX_ITER, run_demo
-    from gcmf.demo_figure import check_files, save_demo
+    from gcmf.demo import MAX_ITER, check_files, run_demo, save_demo
     from gcmf.io.outputs import make_folder
     from gcmf.io.results import describe
 

@@ -37,8 +37,8 @@ def evaluate(
     from gcmf.io import evaluate as comparison
 
     with waiting("Reading") as report:
-        found = gcmf.read_project(project, report=report)
-    data, options = found.collection, dict(found.options)
+        read = gcmf.read_project(project, report=report)
+    data, options = read.collection, dict(read.options)
     if max_iter is not None:
         options["max_iter"] = max_iter
     for name in relation or ():
@@ -64,8 +64,7 @@ def evaluate(
 
 
 def _show(table: pd.DataFrame) -> None:
-    from gcmf.io.evaluate import GROUP
-    from gcmf.io.holdout import MEASURES
+    from gcmf.io.evaluate import GROUP, MEASURES
 
     screen = console()
     for relation, lines in table.groupby("relation", sort=False):

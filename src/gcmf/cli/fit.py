@@ -19,7 +19,7 @@ from gcmf.errors import ConvergenceWarning, OptionError, counted
 if TYPE_CHECKING:
     from gcmf import GCMF, Collection
     from gcmf.fit import StepInfo
-    from gcmf.io.holdout import HeldOut, Scores
+    from gcmf.io.evaluate import HeldOut, Scores
 
 
 def fit(
@@ -58,7 +58,7 @@ def fit(
     """
     from gcmf import storage
     from gcmf.io.outputs import check_model
-    from gcmf.io.project import find_project, read_spec
+    from gcmf.io.project.read import find_project, read_spec
 
     screen = console(stderr=True, wide=True)
     started = time.monotonic()
@@ -67,13 +67,13 @@ def fit(
     check_model(target, force=force)
     screen.print(f"Reading {path}")
     with waiting("Reading") as report:
-        found = gcmf.read_project(path, report=report)
-    data = found.collection
+        read = gcmf.read_project(path, report=report)
+    data = read.collection
     storage.check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
     screen.print(repr(data))
     given = {"max_iter": max_iter, "n_factors": n_factors, "random_state": seed}
     chosen = {name: value for name, value in given.items() if value is not None}
-    options = {"random_state": 0, **found.options, **chosen, "progress": False}
+    options = {"random_state": 0, **read.options, **chosen, "progress": False}
     judged = _judge(data, options, share=holdout, refit=refit) if holdout else Judged(_fit(options, data)[0])
     judged.model.save(target)
     seconds = round(time.monotonic() - started, 3)
@@ -95,7 +95,7 @@ class Judged:
 
 def _judge(data: Collection, options: dict[str, Any], *, share: float, refit: bool) -> Judged:
     """Fit without some cells and score those; then fit all cells, unless that is not wanted or Ctrl-C was pressed."""
-    from gcmf.io.holdout import hide
+    from gcmf.io.evaluate import hide
 
     train, test = hide(data, share, seed=options["random_state"])
     if not test.relations:
@@ -112,7 +112,7 @@ def _judge(data: Collection, options: dict[str, Any], *, share: float, refit: bo
 
 
 def _fit(options: dict[str, Any], train: Collection, test: Collection | None = None) -> tuple[GCMF, Scores]:
-    from gcmf.io.holdout import HeldOut, score
+    from gcmf.io.evaluate import HeldOut, score
 
     model = gcmf.GCMF(**options)
     held_out = HeldOut(model, train, test) if test is not None else None
@@ -142,24 +142,23 @@ class Live(Progress):
         change = f" ({info.change:+.2g})" if info.iteration > 1 else ""
         scores, at = (self._held_out.scores, self._held_out.sweep) if self._held_out is not None else ({}, 0)
         when = f" @{at}" if at != info.iteration else ""  # a look costs a sweep, so not every sweep has one
-        self._show(info.iteration, scores, n_factors=info.n_factors, elbo=f"{info.elbo:,.0f}", when=when, change=change,
-                   left=self._left(info.iteration))  # fmt: skip
+        left = self._left(info.iteration)
+        self._show(info.iteration, info.n_factors, info.elbo, scores, when=when, change=change, left=left)
 
     def finish(self, model: GCMF, scores: Scores) -> None:
         """Leave a line that is true of the model that came out."""
-        self._show(model.n_iter_, scores, n_factors=model.n_factors_active_, elbo=f"{model.elbo_:,.0f}")
+        self._show(model.n_iter_, model.n_factors_active_, model.elbo_, scores)
 
     def _show(
-        self, sweep: int, scores: Scores, *, n_factors: int, elbo: str, when: str = "", change: str = "", left: str = ""
+        self, sweep: int, alive: int, elbo: float, scores: Scores, *, when: str = "", change: str = "", left: str = ""
     ) -> None:
         """Show what the terminal is wide enough for: the change goes first, then the relation's name, then the time."""
-        line = ""
-        for time_left, named, rise in (
-            (left, True, change), (left, True, ""), (left, False, ""), ("", True, ""), ("", False, "")
-        ):  # fmt: skip
+        line, factors = "", counted(alive, "factor")
+        ways = [(left, True, change), (left, True, ""), (left, False, ""), ("", True, ""), ("", False, "")]
+        for time_left, named, rise in ways:
             error = _first_error(scores, named=named)
-            parts = (f"sweep {sweep}/{self._max_iter}", time_left, error and f"held-out {error}{when}",
-                     counted(n_factors, "factor"), f"ELBO {elbo}{rise}")  # fmt: skip
+            held_out = f"held-out {error}{when}" if error else ""
+            parts = (f"sweep {sweep}/{self._max_iter}", time_left, held_out, factors, f"ELBO {elbo:,.0f}{rise}")
             line = ", ".join(part for part in parts if part)
             if len(line) < self.console.width:
                 break
@@ -174,7 +173,7 @@ class Live(Progress):
 
 def _first_error(scores: Scores, *, named: bool) -> str:
     """Return the first measure of the first relation that has hidden cells, in short."""
-    from gcmf.io.holdout import MEASURES
+    from gcmf.io.evaluate import MEASURES
 
     for relation, measures in scores.items():
         measure, value = next(iter(measures.items()))
@@ -195,7 +194,7 @@ def _show_json(judged: Judged, data: Collection, target: Path, seconds: float) -
 
 def _show(judged: Judged, target: Path, seconds: float) -> None:
     from gcmf.estimators.tables import structure_table
-    from gcmf.io.holdout import MEASURES
+    from gcmf.io.evaluate import MEASURES
 
     screen, model = console(wide=True), judged.model
     for name, measures in (judged.scores or {}).items():

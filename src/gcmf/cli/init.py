@@ -20,9 +20,9 @@ def init(
     as_json: AsJson = False,
 ) -> None:
     """Look at tables, and write a first gcmf.toml with every guess explained."""
-    from gcmf.io.discover import discover
-    from gcmf.io.look import files_of
-    from gcmf.io.write import check_target, write_project
+    from gcmf.io.guess.discover import discover
+    from gcmf.io.guess.draft import check_target, write_project
+    from gcmf.io.guess.look import files_of
 
     target = out or (source if source.is_dir() else source.parent) / "gcmf.toml"
     files_of(source)  # a source that is not there is refused first

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class Command(TyperCommand):
     """A command whose help shows flags as flags."""
 
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's context has several homes
+    def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters."""
         return _plain_flags(super().get_params(ctx))
 
@@ -35,11 +35,11 @@ class Command(TyperCommand):
 class Commands(TyperGroup):
     """Shows an error that gcmf raises on purpose as a paragraph, and any other as the traceback it needs."""
 
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - Typer's context has several homes
+    def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters."""
         return _plain_flags(super().get_params(ctx))
 
-    def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - Typer's context has several homes
+    def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
             with warnings.catch_warnings():
@@ -64,9 +64,9 @@ class Commands(TyperGroup):
 
 def _plain_flags(parameters: list[Any]) -> list[Any]:
     """Let help say `--force`, where Typer says `--force <bool>` as if a value were wanted."""
-    for one in parameters:
-        if getattr(one, "is_flag", False) and one.metavar is None:
-            one.metavar = ""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
     return parameters
 
 

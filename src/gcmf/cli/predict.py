@@ -43,8 +43,8 @@ def predict(
     """Predict cells by id: mean and standard deviation of what would be observed."""
     from gcmf.io.outputs import check_new, table_kind, write_table
     from gcmf.io.predictions import find_relation, predict_all, predict_table
-    from gcmf.io.schema import Source
-    from gcmf.io.tables import open_table
+    from gcmf.io.sources.specs import Source
+    from gcmf.io.sources.tables import open_table
 
     if (cells is None) != every:
         msg = "Give a table of CELLS, or --all for every cell of a relation."

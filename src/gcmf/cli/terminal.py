@@ -55,7 +55,7 @@ class Terminal(Console):
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, markup=False, emoji=False, highlight=False)
 
-    def render_str(self, text: str, **how: Any) -> Text:  # noqa: ANN401 - rich's options
+    def render_str(self, text: str, **how: Any) -> Text:
         """Every string passes here: those printed, and the cells and heads of tables."""
         return super().render_str(visible(text), **how)
 

@@ -209,9 +209,8 @@ def _ascends(entities: npt.NDArray[Any]) -> bool:
 
 def _widen(side: Side, size: int, *, owners: npt.NDArray[np.int32], members: npt.NDArray[np.int32]) -> Side:
     """Spread a listing over the members of a side, its owners, to one over the whole entity set."""
-    covered = np.isin(np.arange(size), owners)
-    lengths = np.zeros(size, dtype=np.int64)
-    lengths[owners] = np.diff(side.indptr)
+    covered, lengths = np.zeros(size, dtype=np.bool_), np.zeros(size, dtype=np.int64)
+    covered[owners], lengths[owners] = True, np.diff(side.indptr)
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     return Side(indptr, side.partner, side.value, members=members, covered=covered)
 

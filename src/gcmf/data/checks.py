@@ -13,6 +13,7 @@ from gcmf.data.raw import narrow
 from gcmf.data.schema import likelihood_name, likelihood_support, show_shape
 from gcmf.data.vocabulary import and_more, as_index, id_faults, id_kinds, is_id_list, show_id
 from gcmf.errors import did_you_mean
+from gcmf.likelihoods.support import SUPPORTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
 
-LARGEST = {
-    "real": (1e140, "whose square overflows when it is summed"),
-    "counts": (2.0**53, "more than float64 can count"),
-}
-"""The largest numbers of each kind, and what is wrong with larger ones."""
 RESERVED = {"role", "relations"}
 """What the columns of `structure()` are called beside those of the entity sets."""
 
@@ -86,7 +82,7 @@ def schema_faults(relations: Sequence[Relation]) -> Iterator[str]:
             )
 
 
-def axes(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]]]:
+def brought_ids(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]]]:
     """Return, per entity set in order of first appearance, the ids that each relation brings."""
     brought: dict[str, list[tuple[str, Vocabulary]]] = {}
     for relation in relations:
@@ -97,7 +93,7 @@ def axes(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]
 
 def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
     """Yield what is wrong with the ids declared by `entities=`."""
-    known = axes(relations)
+    known = brought_ids(relations)
     for name, ids in entities.items():
         if name not in known:
             yield (
@@ -116,7 +112,7 @@ def _alignment_faults(relations: Sequence[Relation], entities: Mapping[str, obje
     """Yield what keeps the ids of one entity set, from several sources, from being matched."""
     entities = {name: ids for name, ids in entities.items() if is_id_list(ids)}
     with_itself = {relation.name for relation in relations if relation.rows == relation.cols}
-    for name, sources in axes(relations).items():
+    for name, sources in brought_ids(relations).items():
         positional = [(relation, ids) for relation, ids in sources if ids.positional]
         if not positional:
             yield from _kind_faults(name, sources, entities)
@@ -199,24 +195,24 @@ def _value_faults(relation: Relation) -> Iterator[str]:
         yield f"{_value(relation, first, times)}, but an observed cell must be a finite number; {way_out}."
     else:
         yield from _size_faults(relation)
-    support = likelihood_support(relation.likelihood)
-    if support not in _OUTSIDE:
+    support = SUPPORTS[likelihood_support(relation.likelihood)]
+    outside = support.outside
+    if outside is None:
         return
-    outside, rule = _OUTSIDE[support]
     first, times = _find(x, lambda part: outside(part) & np.isfinite(part))
     if times:
         yield (
-            f"{_value(relation, first, times)}, but {likelihood_name(relation.likelihood)} cells must be {rule};"
-            " recode them, or use another likelihood."
+            f"{_value(relation, first, times)}, but {likelihood_name(relation.likelihood)} cells must be"
+            f" {support.rule}; recode them, or use another likelihood."
         )
 
 
 def _size_faults(relation: Relation) -> Iterator[str]:
     """Yield the fault of numbers that float64 cannot hold: squares that overflow or vanish, counts past 2^53."""
     x, support = relation.raw.x, likelihood_support(relation.likelihood)
-    if support not in LARGEST or not len(x) or (support == "real" and x.dtype != np.float64):
+    largest, why = SUPPORTS[support].largest, SUPPORTS[support].too_large
+    if largest == np.inf or not len(x) or (support == "real" and x.dtype != np.float64):
         return  # the square of a narrower number is not too large
-    largest, why = LARGEST[support]
     first, times = _find(x, lambda part: np.abs(part) > largest)
     if times:
         yield (
@@ -230,12 +226,6 @@ def _size_faults(relation: Relation) -> Iterator[str]:
             f"relation {relation.name!r}: its values lie between {low:g} and {high:g}, so close that the square of"
             f" their difference vanishes; they must differ by {1 / largest:g}. Multiply them all by a power of ten."
         )
-
-
-_OUTSIDE: dict[str, tuple[Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]], str]] = {
-    "binary": (lambda x: (x != 0) & (x != 1), "0 or 1"),
-    "counts": (lambda x: (x < 0) | (x != np.floor(x)), "integers >= 0"),
-}
 
 
 def _find(x: npt.NDArray[Any], test: Callable[[npt.NDArray[Any]], npt.NDArray[np.bool_]]) -> tuple[int, int]:

@@ -3,102 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
-from gcmf.data.align import align, bind
-from gcmf.data.cells import Cells, DuplicateCellsError, Triplets
-from gcmf.data.checks import axes, collection_faults, duplicate_faults
-from gcmf.data.given import check_entities, check_relations, read_mapping, refuse_data
-from gcmf.data.relation import Relation, describe_cells
-from gcmf.data.schema import RelationSchema, Schema, likelihood_name
+from gcmf.data.bound import align, bind
+from gcmf.data.checks import collection_faults
+from gcmf.data.relation import Relation
+from gcmf.data.schema import Schema
 from gcmf.data.split import folds, split
-from gcmf.data.vocabulary import as_index
 from gcmf.errors import DataError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import numpy.typing as npt
-    import pandas as pd
 
-    from gcmf.data.schema import LikelihoodLike
-    from gcmf.data.units import Units
-    from gcmf.data.vocabulary import Vocabulary
+    from gcmf.data.bound import BoundRelation, EntitySet
+    from gcmf.data.cells import Cells
     from gcmf.options import RandomState
-
-
-@dataclass(frozen=True, eq=False)
-class EntitySet:
-    """One entity set of a collection: its name and its ids in order."""
-
-    name: str
-    vocabulary: Vocabulary
-
-    @property
-    def ids(self) -> pd.Index[Any]:
-        """The ids, in the order of every array about this set."""
-        return self.vocabulary.ids
-
-    @property
-    def size(self) -> int:
-        """The number of entities."""
-        return len(self.vocabulary)
-
-    def __len__(self) -> int:
-        return self.size
-
-
-@dataclass(frozen=True, eq=False)
-class BoundRelation:
-    """A relation within a collection: its cells are indexed by the collection's entity sets."""
-
-    name: str
-    rows: str
-    cols: str
-    likelihood: str | LikelihoodLike
-    cells: Cells
-    units: Units | None = None
-    """What its columns were standardized by, if they were, in the order of the column set."""
-
-    @property
-    def schema(self) -> RelationSchema:
-        """The relation without its data."""
-        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood))
-
-    @property
-    def n_cells(self) -> int:
-        """The number of observed cells."""
-        return self.cells.n_cells
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """The sizes of its two entity sets in the collection."""
-        return self.cells.shape
-
-    def chunks(self, size: int) -> Iterator[Triplets]:
-        """Yield every observed cell in row-major order and in the units that it came in, at most `size` at a time."""
-        for part in self.cells.chunks(size):
-            x = part.x.astype(np.float64)
-            if self.units is not None:
-                center, scale = self.units.of(part.j)
-                x = center + scale * x
-            yield part._replace(x=x)
-
-    def __repr__(self) -> str:
-        return f"<BoundRelation {self.schema}, {self.size}>"
-
-    @property
-    def size(self) -> str:
-        """Its sizes and its number of cells, in words."""
-        zeros = None
-        if self.cells.filled:
-            rows, cols = self.cells.members()
-            zeros = len(rows), len(cols)
-        return describe_cells(self.n_cells, self.shape, zeros)
 
 
 class Collection:
@@ -144,15 +70,14 @@ class Collection:
     """The kind of frame that was brought, and that answers are given in: "polars" if all were, else "pandas"."""
 
     def __init__(self, relations: Iterable[Relation], entities: Mapping[str, object] | None = None) -> None:
-        given = check_relations(relations)
-        declared = check_entities(entities)
+        given = _check_relations(relations)
+        declared = _check_entities(entities)
         faults = collection_faults(given, declared)
         if faults:
             raise DataError(faults)
-        sets = {name: EntitySet(name, ids) for name, ids in align(axes(given), declared).items()}
-        bound = _bind_all(given, sets, {name: len(as_index(ids)) for name, ids in declared.items()})
+        sets = align(given, declared)
         brought = {relation.raw.frame for relation in given} - {None}
-        self._assign(sets, bound, "polars" if brought == {"polars"} else "pandas")
+        self._assign(sets, bind(given, sets), "polars" if brought == {"polars"} else "pandas")
 
     @classmethod
     def from_mapping(cls, matrices: Mapping[Any, object]) -> Collection:
@@ -161,7 +86,7 @@ class Collection:
         A key holds the row set, the column set and, if it has a third part, the name of the relation,
         which is otherwise "user-movie". Boolean arrays are bernoulli, everything else is gaussian.
         """
-        return cls(read_mapping(matrices))
+        return cls([_shorthand(key, data) for key, data in matrices.items()])
 
     @classmethod
     def of(cls, data: object, *, caller: str) -> Collection:
@@ -177,7 +102,13 @@ class Collection:
             return cls([data])
         if isinstance(data, list | tuple) and data:
             return cls(data)
-        refuse_data(data, caller)
+        shape = f" of shape {tuple(data.shape)}" if hasattr(data, "shape") else ""
+        msg = (
+            f"{caller} takes a Collection, a Relation, a list of relations, or a mapping such as"
+            f' {{("user", "movie"): X}}. Got {type(data).__name__}{shape} instead. Name what its rows and columns are:'
+            ' Relation("name", rows="...", cols="...", data=...).'
+        )
+        raise DataError(msg)
 
     @property
     def n_cells(self) -> int:
@@ -262,22 +193,52 @@ class Collection:
         return part
 
 
-def _bind_all(
-    relations: list[Relation], sets: dict[str, EntitySet], declared: Mapping[str, int]
-) -> list[BoundRelation]:
-    bound: list[BoundRelation] = []
-    faults: list[str] = []
-    for relation in relations:
-        name, rows, cols = relation.name, relation.rows, relation.cols
-        row_ids, col_ids = sets[rows].vocabulary, sets[cols].vocabulary
-        try:
-            cells = bind(relation, row_ids, col_ids, declared=(declared.get(rows, 0), declared.get(cols, 0)))
-        except DuplicateCellsError:
-            faults += duplicate_faults(relation)
-            continue
-        units = relation.raw.units
-        units = None if units is None else units.placed(col_ids.index(relation.col_ids), len(col_ids))
-        bound.append(BoundRelation(name, rows, cols, relation.likelihood, cells, units))
+def _check_relations(relations: object) -> list[Relation]:
+    """Return the relations as a list; refuse what is not made of relations."""
+    if isinstance(relations, Relation):
+        return [relations]
+    if isinstance(relations, Mapping):
+        msg = "Collection takes a list of relations; for a mapping of matrices use Collection.from_mapping."
+        raise DataError(msg)
+    given: list[Any] = list(relations) if hasattr(relations, "__iter__") else [relations]
+    faults = [
+        f"item {position} of the relations is {type(item).__name__}, not a Relation; wrap it as"
+        ' Relation("name", rows="...", cols="...", data=...).'
+        for position, item in enumerate(given)
+        if not isinstance(item, Relation)
+    ]
+    if not given:
+        faults = ["a collection needs at least one relation."]
     if faults:
         raise DataError(faults)
-    return bound
+    return given
+
+
+def _check_entities(entities: object) -> dict[str, Any]:
+    """Return the declared ids by entity set; refuse what is no mapping."""
+    if entities is None:
+        return {}
+    if not isinstance(entities, Mapping):
+        msg = f'entities= must be a mapping from entity sets to ids, such as {{"movie": ids}}. Got {entities!r}.'
+        raise DataError(msg)
+    return {name: list(ids) if isinstance(ids, Iterator) else ids for name, ids in entities.items()}
+
+
+def _shorthand(key: object, data: object) -> Relation:
+    if not (isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(part, str) for part in key)):
+        msg = (
+            f"the key {key!r} does not name a relation; use (rows, cols) or (rows, cols, name), such as"
+            f' ("user", "movie").'
+        )
+        raise DataError(msg)
+    rows, cols = key[:2]
+    name = key[2] if len(key) == 3 else f"{rows}-{cols}"
+    if sparse.issparse(data):
+        msg = (
+            f"relation {name!r}: a scipy.sparse matrix must say what its blanks are, which a mapping cannot;"
+            ' use Relation(..., blanks="missing") if a blank cell was never observed, or'
+            ' Relation(..., blanks="zero") if it is an observed zero.'
+        )
+        raise DataError(msg)
+    is_bool = isinstance(data, np.ndarray) and data.dtype == np.bool_
+    return Relation(name, rows, cols, data, "bernoulli" if is_bool else "gaussian")

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _LEAST = 4096
+Part = Any
+"""What an array can be indexed by."""
+Integers = Any
+"""What an array then gives: an integer, or an array of them."""
 
 
 class Positions(Protocol):
@@ -23,9 +27,9 @@ class Positions(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, part: Any, /) -> Any: ...  # noqa: ANN401 - what an array takes and gives
+    def __getitem__(self, part: Part, /) -> Integers: ...
 
-    def min(self) -> Any:  # noqa: ANN401
+    def min(self) -> Integers:
         """Return a bound from below: nothing is null where it is not negative."""
 
 
@@ -40,7 +44,7 @@ class Coded:
     def __len__(self) -> int:
         return len(self.source)
 
-    def __getitem__(self, part: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, part: Part) -> Integers:
         # Differences of narrow integers may not fit into their own type.
         return self.table[self.source[part].astype(np.intp) - self.low]
 
@@ -58,7 +62,7 @@ class Runs:
     def __len__(self) -> int:
         return int(self.ends[-1])
 
-    def __getitem__(self, part: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, part: Part) -> Integers:
         if not isinstance(part, slice):
             return np.searchsorted(self.ends, part, side="right") - 1
         start, stop, _ = part.indices(len(self))
@@ -81,7 +85,7 @@ class Cycle:
     def __len__(self) -> int:
         return self.n
 
-    def __getitem__(self, part: Any) -> Any:  # noqa: ANN401
+    def __getitem__(self, part: Part) -> Integers:
         return (np.arange(*part.indices(self.n)) if isinstance(part, slice) else part) % self.width
 
     def min(self) -> int:

@@ -11,8 +11,8 @@ from gcmf.data.schema import RelationSchema, check_likelihood, likelihood_name, 
 from gcmf.errors import DataError
 
 if TYPE_CHECKING:
-    from gcmf.data.schema import LikelihoodLike
     from gcmf.data.vocabulary import Vocabulary
+    from gcmf.likelihoods import Likelihood
 
 
 class Relation:
@@ -54,7 +54,7 @@ class Relation:
     name: str
     rows: str
     cols: str
-    likelihood: str | LikelihoodLike
+    likelihood: str | Likelihood
     raw: RawCells
 
     def __init__(  # noqa: PLR0913 - the signature is the public contract
@@ -63,7 +63,7 @@ class Relation:
         rows: str,
         cols: str,
         data: object,
-        likelihood: str | LikelihoodLike = "gaussian",
+        likelihood: str | Likelihood = "gaussian",
         *,
         blanks: str | None = None,
         row_ids: Source = None,
@@ -86,7 +86,7 @@ class Relation:
         row: str,
         col: str,
         value: str | None,
-        likelihood: str | LikelihoodLike = "gaussian",
+        likelihood: str | Likelihood = "gaussian",
         blanks: str = "missing",
     ) -> Relation:
         """Return the relation that a long data frame holds, one line per cell.
@@ -154,10 +154,10 @@ class Relation:
 
     def __repr__(self) -> str:
         zeros = self.shape if self.raw.filled else None
-        return f"<Relation {self.schema}, {describe_cells(self.n_cells, self.shape, zeros)}>"
+        return f"<Relation {self.schema}, {size_in_words(self.n_cells, self.shape, zeros)}>"
 
 
-def describe_cells(n_cells: int, shape: tuple[int, int], zeros: tuple[int, int] | None = None) -> str:
+def size_in_words(n_cells: int, shape: tuple[int, int], zeros: tuple[int, int] | None = None) -> str:
     """Return the size of a relation in words, ending in "4 cells (66.7% observed)".
 
     `zeros` is how many entities of either set have zeros for blanks, if any have.

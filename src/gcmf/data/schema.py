@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 from gcmf.errors import OptionError, UnknownIdError, did_you_mean
+from gcmf.likelihoods import Likelihood, known
+from gcmf.likelihoods.support import SUPPORTS
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 """Stands between the two sides of a relation, in words and in sizes."""
-
-SUPPORTS = {"gaussian": "real", "bernoulli": "binary", "poisson": "counts"}
-"""The likelihoods that a string can name, and the values that each one takes."""
-
-
-@runtime_checkable
-class LikelihoodLike(Protocol):
-    """What the data layer needs to know of a likelihood object."""
-
-    @property
-    def name(self) -> str:
-        """Its short name, such as "gaussian"."""
-
-    @property
-    def support(self) -> str:
-        """The values its cells may take: "real", "binary" (0 and 1) or "counts" (0, 1, 2, ...)."""
 
 
 def show_shape(shape: tuple[int, int]) -> str:
@@ -32,34 +17,33 @@ def show_shape(shape: tuple[int, int]) -> str:
     return f"{shape[0]:,} {TIMES} {shape[1]:,}"
 
 
-def likelihood_name(likelihood: str | LikelihoodLike) -> str:
+def likelihood_name(likelihood: str | Likelihood) -> str:
     """Return the name of a likelihood given as a string or as an object."""
     return likelihood if isinstance(likelihood, str) else likelihood.name
 
 
-def likelihood_support(likelihood: str | LikelihoodLike) -> str:
+def likelihood_support(likelihood: str | Likelihood) -> str:
     """Return "real", "binary" or "counts" for a likelihood given as a string or as an object."""
-    return SUPPORTS[likelihood] if isinstance(likelihood, str) else likelihood.support
+    return known()[likelihood].support if isinstance(likelihood, str) else likelihood.support
 
 
 def check_likelihood(likelihood: object, *, relation: str) -> None:
     """Refuse what is neither a known name nor a likelihood object."""
+    names = ", ".join(known())
     if isinstance(likelihood, str):
-        if likelihood not in SUPPORTS:
-            msg = (
-                f"relation {relation!r}: unknown likelihood {likelihood!r};"
-                f" known are {', '.join(SUPPORTS)}.{did_you_mean(likelihood, SUPPORTS)}"
-            )
+        if likelihood not in known():
+            hint = did_you_mean(likelihood, known())
+            msg = f"relation {relation!r}: unknown likelihood {likelihood!r}; known are {names}.{hint}"
             raise OptionError(msg)
-    elif isinstance(likelihood, type) or not isinstance(likelihood, LikelihoodLike):
+    elif not isinstance(likelihood, Likelihood):
         msg = (
-            f"relation {relation!r}: a likelihood is one of {', '.join(SUPPORTS)},"
+            f"relation {relation!r}: a likelihood is one of {names},"
             f" or an object from gcmf.likelihoods, not {likelihood!r}."
         )
         raise OptionError(msg)
-    elif likelihood.support not in SUPPORTS.values():
-        known = ", ".join(SUPPORTS.values())
-        msg = f"relation {relation!r}: likelihood support {likelihood.support!r} is not one of {known}."
+    elif likelihood.support not in SUPPORTS:
+        supports = ", ".join(SUPPORTS)
+        msg = f"relation {relation!r}: likelihood support {likelihood.support!r} is not one of {supports}."
         raise OptionError(msg)
 
 

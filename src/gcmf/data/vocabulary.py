@@ -71,6 +71,8 @@ class Vocabulary:
 
     def index(self, ids: Ids) -> npt.NDArray[np.int64]:
         """Return the position of each id, and -1 for each one that is unknown."""
+        if ids is self:
+            return np.arange(len(self))
         asked = as_index(ids)
         at = np.asarray(self.ids.get_indexer(asked), dtype=np.int64)
         if asked.dtype == object and "numbers" in id_kinds(self.ids):
@@ -79,7 +81,9 @@ class Vocabulary:
 
     def union(self, other: Vocabulary) -> Vocabulary:
         """Return these ids followed by those of `other` that are new, each in its order."""
-        new, kind = other.ids[self.index(other.ids) < 0], united(self.kind, other.kind)
+        if other is self:
+            return self
+        new, kind = other.ids[self.index(other) < 0], united(self.kind, other.kind)
         if not len(new) and kind == self.kind:
             return self
         return Vocabulary(self.ids.append(new)).of_kind(kind)

@@ -13,7 +13,7 @@ from gcmf.errors import DataError, OptionError, UnknownIdError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.data.collection import BoundRelation
+    from gcmf.data.bound import BoundRelation
     from gcmf.data.schema import RelationSchema
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.estimators.gcmf import Unknown
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 
-def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown) -> Indices:  # noqa: ANN401 - any ids
+def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown) -> Indices:
     """Return the position of each id, all of them for None; −1 for a strange one, or with "error" a refusal."""
     if ids is None:
         return np.arange(len(vocabulary))
@@ -55,13 +55,7 @@ def pair(i: Indices, j: Indices) -> tuple[Indices, Indices]:
 
 
 def is_turned(known: RelationSchema, given: BoundRelation) -> bool:
-    """Whether a relation of another collection has rows for columns; refuse one that is another relation.
-
-    Raises
-    ------
-    DataError
-        When it joins other entity sets, or its cells are of another kind.
-    """
+    """Whether a relation of another collection has rows for columns; refuse one that is another relation."""
     if {known.rows, known.cols} != {given.rows, given.cols}:
         msg = (
             f"relation {known.name!r} joins {known.rows!r} and {known.cols!r} in the model, and {given.rows!r} and"
@@ -77,7 +71,7 @@ def is_turned(known: RelationSchema, given: BoundRelation) -> bool:
     return known.rows != given.rows
 
 
-def _listed(ids: Any, entity: str) -> Any:  # noqa: ANN401
+def _listed(ids: Any, entity: str) -> Any:
     """Make a single id a list of one; strings and tuples are ids, not lists of them."""
     if isinstance(ids, Mapping | Set) or getattr(ids, "ndim", 1) > 1 or hasattr(ids, "columns"):
         what = "a list in an order" if isinstance(ids, Mapping | Set) else "one column of ids"
@@ -88,7 +82,7 @@ def _listed(ids: Any, entity: str) -> Any:  # noqa: ANN401
     return ids if getattr(ids, "ndim", 1) else [ids.item()]
 
 
-def _hint(item: Any, vocabulary: Vocabulary) -> str:  # noqa: ANN401 - an id
+def _hint(item: Any, vocabulary: Vocabulary) -> str:
     """Return " Did you mean 1? ..." where the id is known as a number and was asked as text, or the other way round."""
     item = item.item() if isinstance(item, np.generic) else item
     if isinstance(item, bool):

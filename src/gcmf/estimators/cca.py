@@ -32,16 +32,8 @@ class CCA(MultiViewEstimator):
     ----------
     n_factors
         Factors to start from, at most, shared and private together; superfluous ones are switched off.
-    max_iter, tol
-        Sweep at most `max_iter` times, until a sweep raises the bound by less than `tol` of its size.
-    n_init
-        Random starts; the one with the best bound is kept.
-    random_state
-        Seed (int), numpy Generator or RandomState, or None.
-    dtype
-        "float64" or "float32", the precision of the factors while fitting.
-    n_threads
-        At most so many threads; None takes every core this process may use.
+    max_iter, tol, n_init, random_state, dtype, n_threads
+        As in `GCMF`.
 
     Attributes
     ----------
@@ -64,7 +56,7 @@ class CCA(MultiViewEstimator):
     (['shared'], (80, 4))
     """
 
-    def fit(self, X: Any, Y: Any = None) -> CCA:  # noqa: ANN401 - anything array-like
+    def fit(self, X: Any, Y: Any = None) -> CCA:
         """Fit two tables with the same rows; NaN is missing, infinity is refused."""
         if Y is None:
             msg = "CCA takes two tables with the same rows: fit(X, Y). For a single table use gcmf.PCA."
@@ -76,31 +68,31 @@ class CCA(MultiViewEstimator):
     def _stored(self) -> dict[str, Any]:
         return {**super()._stored(), "flat_target": self._flat_target}
 
-    def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
-        super()._restore(stored, status)
-        self._flat_target = stored["flat_target"]
+    def _restore(self, document: Mapping[str, Any], status: Status) -> None:
+        super()._restore(document, status)
+        self._flat_target = document["flat_target"]
 
-    def transform(self, X: Any, Y: Any = None) -> Floats | pd.DataFrame:  # noqa: ANN401
+    def transform(self, X: Any, Y: Any = None) -> Floats | pd.DataFrame:
         """Return the factors of rows from X, Y or both; None and NaN are missing, (n, n_factors_active_)."""
         return self._transform_tables([X, _column(Y)])
 
-    def fit_transform(self, X: Any, Y: Any = None) -> Floats | pd.DataFrame:  # noqa: ANN401
+    def fit_transform(self, X: Any, Y: Any = None) -> Floats | pd.DataFrame:
         """Return fit(X, Y).transform(X, Y)."""
         return self.fit(X, Y).transform(X, Y)
 
-    def inverse_transform(self, X: Any) -> tuple[Floats, Floats]:  # noqa: ANN401
+    def inverse_transform(self, X: Any) -> tuple[Floats, Floats]:
         """Return X and Y that factors stand for."""
         x, y = self._by_view(self._reconstruction(X))
         return x, y
 
-    def predict(self, X: Any) -> Floats:  # noqa: ANN401
+    def predict(self, X: Any) -> Floats:
         """Return what X tells about Y, (n, n_features of Y), or (n,) if Y was fitted as one column."""
         check_is_fitted(self)
         y = self.inverse_transform(np.asarray(self.transform(X)))[1]
         return y[:, 0] if self._flat_target else y
 
 
-def _column(Y: Any) -> Any:  # noqa: ANN401
+def _column(Y: Any) -> Any:
     """Make a target of one dimension a table of one column."""
     if Y is None or np.ndim(Y) != 1:
         return Y

@@ -20,7 +20,7 @@ from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_ta
 from gcmf.fit import Status, fit
 from gcmf.model.predict import predict_grid, predict_pairs, score_cells
 from gcmf.model.structure import roles
-from gcmf.options import FitOptions, as_generator, check_choice, check_flag, check_path, listed_callbacks
+from gcmf.options import FitOptions, as_generator, check_choice, check_path, listed_callbacks
 from gcmf.storage.collective import describe_fitted, read_fitted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gcmf.data.collection import BoundRelation
+    from gcmf.data.bound import BoundRelation
     from gcmf.data.id_kind import Ids
     from gcmf.data.relation import Relation
     from gcmf.data.schema import Schema
@@ -134,8 +134,8 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         return self
 
-    def _options(self, **more: Any) -> FitOptions:  # noqa: ANN401 - checked by FitOptions
-        check_flag("progress", self.progress, "auto")
+    def _options(self, **more: Any) -> FitOptions:
+        check_choice("progress", self.progress, (True, False, "auto"))
         check_path("checkpoint", self.checkpoint)
         listed_callbacks(self.callbacks)
         return FitOptions.of(self, **more)
@@ -173,7 +173,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         column, and else of pandas, with the ids as index.
         """
         _position("entity set", entity, self.fitted_.schema.entities)
-        check_flag("std", std)
+        check_choice("std", std)
         ids = self.fitted_.vocabularies[entity]
         return give(factor_table(self.fitted_, entity, std=std), self._frame, name=entity, ids=ids)
 
@@ -184,7 +184,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         of them: both sides are then in standard deviations of the columns.
         """
         f, m, at = self.fitted_, self._relation(relation), check_choice("side", side, ("rows", "cols"))
-        check_flag("std", std)
+        check_choice("std", std)
         column = bias_table(f, m, at, std=std)
         if self._frame == "pandas":
             return column
@@ -254,8 +254,8 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         the prior.
         """
         check_choice("unknown", unknown, ("error", "prior"))
-        check_flag("grid", grid)
-        check_flag("return_std", return_std)
+        check_choice("grid", grid)
+        check_choice("return_std", return_std)
         f, m = self.fitted_, self._relation(relation)
         ends = f.schema.relations[m]
         i, j = self._index(ends.rows, rows, unknown), self._index(ends.cols, cols, unknown)

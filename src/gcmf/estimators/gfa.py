@@ -26,16 +26,8 @@ class GFA(MultiViewEstimator):
     ----------
     n_factors
         Factors to start from, at most; superfluous ones are switched off.
-    max_iter, tol
-        Sweep at most `max_iter` times, until a sweep raises the bound by less than `tol` of its size.
-    n_init
-        Random starts; the one with the best bound is kept.
-    random_state
-        Seed (int), numpy Generator or RandomState, or None.
-    dtype
-        "float64" or "float32", the precision of the factors while fitting.
-    n_threads
-        At most so many threads; None takes every core this process may use.
+    max_iter, tol, n_init, random_state, dtype, n_threads
+        As in `GCMF`.
 
     Attributes
     ----------
@@ -84,14 +76,13 @@ class GFA(MultiViewEstimator):
         if isinstance(X, Mapping) and hasattr(self, "view_names_"):
             for name in tables:
                 if name not in self.view_names_:
-                    known = ", ".join(map(repr, self.view_names_))
-                    hint = did_you_mean(name, self.view_names_)
+                    known, hint = ", ".join(map(repr, self.view_names_)), did_you_mean(name, self.view_names_)
                     msg = f"There is no view {name!r}; the model has {known}.{hint}"
                     raise DataError(msg)
             return self._transform_tables([tables.get(name) for name in self.view_names_])
         return self._transform_tables(list(tables.values()))
 
-    def inverse_transform(self, X: Any) -> list[NDArray[np.float64]]:  # noqa: ANN401 - anything array-like
+    def inverse_transform(self, X: Any) -> list[NDArray[np.float64]]:
         """Return all views, in the order of fitting, that factors stand for."""
         return self._by_view(self._reconstruction(X))
 
@@ -103,6 +94,8 @@ def _named(views: Views) -> dict[str, Any]:
     if isinstance(views, (list, tuple)) and len(views):
         return {f"view{v + 1}": view for v, view in enumerate(views)}
     shape = f" of shape {views.shape}" if hasattr(views, "shape") else ""
-    msg = (f"GFA takes a list of tables with the same rows, or a mapping from names to tables. Got "
-           f"{type(views).__name__}{shape} instead. For a single table use gcmf.PCA.")  # fmt: skip
+    msg = (
+        "GFA takes a list of tables with the same rows, or a mapping from names to tables. Got "
+        f"{type(views).__name__}{shape} instead. For a single table use gcmf.PCA."
+    )
     raise DataError(msg)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gcmf.estimators.views import ViewsEstimator, refused_as_data
+from gcmf.estimators.views import ViewsEstimator, described_view, partners_of, refused_as_data
+from gcmf.model.foldin import fold_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
-
-    from gcmf.fit import Status
 
 
 class PCA(ViewsEstimator):
@@ -27,16 +25,8 @@ class PCA(ViewsEstimator):
     ----------
     n_factors
         Components to start from, at most.
-    max_iter, tol
-        Sweep at most `max_iter` times, until a sweep raises the bound by less than `tol` of its size.
-    n_init
-        Random starts; the one with the best bound is kept.
-    random_state
-        Seed (int), numpy Generator or RandomState, or None.
-    dtype
-        "float64" or "float32", the precision of the factors while fitting.
-    n_threads
-        At most so many threads; None takes every core this process may use.
+    max_iter, tol, n_init, random_state, dtype, n_threads
+        As in `GCMF`.
 
     Attributes
     ----------
@@ -63,53 +53,43 @@ class PCA(ViewsEstimator):
     (50, 2)
     """
 
-    def fit(self, X: Any, y: None = None) -> PCA:  # noqa: ANN401 - anything array-like
+    def fit(self, X: Any, y: None = None) -> PCA:
         """Fit a table of samples by features; NaN is missing, infinity is refused."""
         del y
         with refused_as_data():
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
-        fitted = self._fit_views({"X": x}, sharing="common")
+        result, _, arrays = self._fit_views({"X": x}, sharing="common")
         # Between scores and components the model leaves the scale open: components get length one, as in PCA.
-        self._partners = self._partners.rescaled(np.linalg.norm(self._partners.mean, axis=0))
-        self._show_components()
-        self.noise_variance_ = float(fitted.noise[0] * fitted.scale[0] ** 2)
-        self.explained_variance_ = (self._scores(x) ** 2).mean(axis=0)
-        self.explained_variance_ratio_ = fitted.explained.factors[0].copy()
+        partners = partners_of(arrays).rescaled(np.linalg.norm(arrays["mean"], axis=0))
+        scores = fold_in(partners, x - arrays["intercepts"])
+        arrays |= {**asdict(partners), "score_variance": (scores**2).mean(axis=0)}
+        view = described_view("X", x.shape[1], list(getattr(self, "feature_names_in_", ())))
+        self._take(arrays, [view], result.trace, result.status)
         return self
 
-    def _show_components(self) -> None:
-        self.components_ = self._partners.mean.T.copy()
-        self.mean_ = self._intercepts.copy()
+    def _show(self) -> None:
+        arrays, [view] = self._arrays, self._views
+        self.components_ = arrays["mean"].T.copy()
+        self.mean_ = arrays["intercepts"].copy()
+        self.noise_variance_ = float(arrays["noise_variance"][0])
+        self.explained_variance_ = arrays["score_variance"].copy()
+        self.explained_variance_ratio_ = arrays["explained"][0].copy()
+        self.n_features_in_ = view["width"]
+        if "features" in view:
+            self.feature_names_in_ = np.array(view["features"], dtype=object)
 
-    def transform(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401
+    def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the scores of rows, new or old, from their observed cells, (n, n_factors_active_)."""
         check_is_fitted(self)
         with refused_as_data():
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return self._scores(x)
 
-    def inverse_transform(self, X: Any) -> NDArray[np.float64]:  # noqa: ANN401
+    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Return the table that scores stand for; missing cells of the original come back filled in."""
         return self._reconstruction(X)
 
-    def _stored(self) -> dict[str, Any]:
-        stored = super()._stored()
-        features = list(getattr(self, "feature_names_in_", ()))
-        stored["views"] = [{"name": "X", "width": self.n_features_in_, **({"features": features} if features else {})}]
-        stored["fitted"]["score_variance"] = self.explained_variance_
-        return stored
-
-    def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
-        super()._restore(stored, status)
-        arrays, [view] = stored["fitted"], stored["views"]
-        self._show_components()
-        self.noise_variance_ = float(arrays["noise_variance"][0])
-        self.explained_variance_, self.explained_variance_ratio_ = arrays["score_variance"], arrays["explained"][0]
-        self.n_features_in_ = view["width"]
-        if "features" in view:
-            self.feature_names_in_ = np.array(view["features"], dtype=object)
-
-    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

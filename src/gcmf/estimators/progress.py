@@ -30,7 +30,7 @@ CHECKPOINT_SECONDS = 60.0
 
 @contextmanager
 def watch(
-    estimator: Any,  # noqa: ANN401 - any estimator
+    estimator: Any,
     data: Collection,
     options: FitOptions,
 ) -> Iterator[list[Callable[[StepInfo], object]]]:
@@ -52,7 +52,7 @@ def watch(
 class Checkpoint:
     """Saves the model of the sweep about once a minute; what cannot be saved is refused before the first."""
 
-    def __init__(self, estimator: Any, data: Collection) -> None:  # noqa: ANN401 - any estimator
+    def __init__(self, estimator: Any, data: Collection) -> None:
         self._estimator, self._data = estimator, data
         self._last = time.monotonic()
         storage.check(estimator.checkpoint, {name: entity.vocabulary for name, entity in data.entities.items()})

@@ -44,7 +44,7 @@ def structure_table(fitted: Fitted) -> pd.DataFrame:
     role, reached = roles(fitted.ends, fitted.on)
     names = [r.name for r in fitted.schema.relations]
     table["role"] = role
-    table["relations"] = [tuple(names[m] for m in found) for found in reached]
+    table["relations"] = [tuple(names[m] for m in relations) for relations in reached]
     return table
 
 
@@ -80,15 +80,15 @@ def give(table: pd.DataFrame, frame: str, *, name: str, ids: Vocabulary | None =
     if polars is None:
         return table
     columns = _id_columns(polars, name if name not in table.columns else f"{name}_id", table.index, ids)
-    for column in table.columns:
-        values = table[column].tolist() if table[column].dtype.kind not in "fiub" else table[column].to_numpy()
-        columns.append(polars.Series(column, [list(v) if isinstance(v, tuple) else v for v in values])
-                       if isinstance(values, list) else polars.Series(column, values))  # fmt: skip
+    for column, values in table.items():
+        numbers = values.dtype.kind in "fiub"
+        items = values.to_numpy() if numbers else [list(v) if isinstance(v, tuple) else v for v in values.tolist()]
+        columns.append(polars.Series(column, items))
     made: Frame = polars.DataFrame(columns)
     return made
 
 
-def like(values: NDArray[np.float64], *given: object, name: str) -> Any:  # noqa: ANN401 - what was given
+def like(values: NDArray[np.float64], *given: object, name: str) -> Any:
     """Return predictions of paired ids as a column of the kind that the ids were given in, if they were in one."""
     for ids in given:
         if isinstance(ids, pd.Series) and len(ids) == len(values):
@@ -98,7 +98,7 @@ def like(values: NDArray[np.float64], *given: object, name: str) -> Any:  # noqa
     return values
 
 
-def _polars() -> Any:  # noqa: ANN401 - a module
+def _polars() -> Any:
     try:
         import polars  # noqa: PLC0415 - only who brought a frame of it
     except ImportError:
@@ -106,17 +106,16 @@ def _polars() -> Any:  # noqa: ANN401 - a module
     return polars
 
 
-def _id_columns(polars: Any, name: str, index: pd.Index[Any], ids: Vocabulary | None) -> list[Any]:  # noqa: ANN401
+def _id_columns(polars: Any, name: str, index: pd.Index[Any], ids: Vocabulary | None) -> list[Any]:
     index = index if ids is None else ids.ids
     first = index[0] if len(index) else None
     if isinstance(first, tuple):
-        width = len(first)
-        return [polars.Series(f"{name}_{k}", [one[k] for one in index]) for k in range(width)]
+        return [polars.Series(f"{name}_{k}", [levels[k] for levels in index]) for k in range(len(first))]
     values = index.to_numpy() if index.dtype.kind in "biufmM" else index.tolist()
     try:
         column = polars.Series(name, values)
     except TypeError:  # ids of several types, which no column can mix
-        column = polars.Series(name, [str(one) for one in values])
+        column = polars.Series(name, list(map(str, values)))
     kind = None if ids is None else ids.kind
     if kind is None or kind.name in ("levels", "category"):
         return [column]

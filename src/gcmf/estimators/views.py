@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,51 +57,40 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     # --- fit ------------------------------------------------------------------------------------------------
 
-    def _fit_views(self, views: Mapping[str, Floats], **options: Any) -> Fitted:  # noqa: ANN401
-        """Fit tables with the same rows and set every attribute that the special cases share."""
-        bias: dict[str, BiasSides] = dict.fromkeys(views, "cols")
+    def _fit_views(self, tables: Mapping[str, Floats], **options: Any) -> tuple[Fit, Fitted, dict[str, Any]]:
+        """Fit tables with the same rows; return also what every special case holds, in the user's units."""
+        bias: dict[str, BiasSides] = dict.fromkeys(tables, "cols")
         chosen = self._options(bias=bias, **options)
         # More factors than the rank can be would only be switched off one by one.
-        rank = min(len(next(iter(views.values()))), sum(x.shape[1] for x in views.values()))
+        rank = min(len(next(iter(tables.values()))), sum(x.shape[1] for x in tables.values()))
         chosen = replace(chosen, n_factors=min(chosen.n_factors, rank))
-        means = {name: _observed_mean(name, x) for name, x in views.items()}
-        data = Collection([Relation(name, "sample", f"features of {name}", _centered(x, means[name]))
-                           for name, x in views.items()])  # fmt: skip
+        means = {name: _observed_mean(name, x) for name, x in tables.items()}
+        data = Collection(
+            [Relation(name, "sample", f"features of {name}", _centered(x, means[name])) for name, x in tables.items()]
+        )
         result = fit(data, chosen, as_generator(self.random_state), ())
-        fitted = result.summarize(data)
-        self._read(result, fitted, list(means.values()))
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
-        return fitted
+        fitted = result.summarize(data)
+        return result, fitted, _in_units(result, fitted, list(means.values()))
 
-    def _options(self, **more: Any) -> FitOptions:  # noqa: ANN401 - checked by FitOptions
+    def _options(self, **more: Any) -> FitOptions:
         return FitOptions.of(self, **more)
 
-    def _read(self, result: Fit, fitted: Fitted, means: Sequence[Floats]) -> None:
-        """Turn the fit into loadings and intercepts in the user's units."""
-        cols, scale = [c for _, c in fitted.ends], fitted.scale
-        width = [len(mean) for mean in means]
-        per_feature = np.repeat(scale, width)[:, None]
-        loadings = np.concatenate([fitted.mean[c] for c in cols]).astype(np.float64)
-        signs = _signs(loadings)
-        seen = np.concatenate([result.spec.observed[c] for c in cols])
-        self._partners = Partners(
-            mean=loadings * signs * per_feature,
-            # A feature that was never observed has no loadings, and says nothing of a row that has it.
-            var=np.concatenate([fitted.var[c] for c in cols]).astype(np.float64) * per_feature**2 * seen[:, None],
-            weight=np.repeat(_precisions(result) / scale**2, width),
-            precision=1.0 / fitted.prior_var[fitted.schema.entity_index("sample")],
-        )
-        biases = [fitted.center[m] + scale[m] * fitted.bias_mean[2 * m + 1] for m in range(len(cols))]
-        self._intercepts = np.concatenate([mean + b for mean, b in zip(means, biases, strict=True)])
-        self._edges = np.cumsum(width)[:-1]
-        self._settle(result.trace, result.status)
-
-    def _settle(self, trace: Sequence[float], status: Status) -> None:
+    def _take(
+        self, arrays: dict[str, Any], views: list[dict[str, Any]], trace: Sequence[float], status: Status
+    ) -> None:
+        """Become what was fitted, or what a file holds: arrays and views as gcmf.storage.layout describes them."""
+        self._arrays, self._views = arrays, views
         self.status_ = status
         self.elbo_trace_ = np.array(trace)
         self.n_iter_ = len(trace)
-        self.n_factors_active_ = self._partners.mean.shape[1]
+        self.n_factors_active_ = arrays["mean"].shape[1]
+        self._show()
+
+    def _show(self) -> None:
+        """Set the attributes that users read."""
+        raise NotImplementedError
 
     @property
     def _n_features_out(self) -> int:
@@ -113,9 +102,9 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _scores(self, x: Floats) -> Floats:
         """Factors of rows that have all views side by side, (n, D) to (n, K)."""
-        return fold_in(self._partners, x - self._intercepts)
+        return fold_in(partners_of(self._arrays), x - self._arrays["intercepts"])
 
-    def _reconstruction(self, scores: Any) -> Floats:  # noqa: ANN401 - anything array-like
+    def _reconstruction(self, scores: Any) -> Floats:
         """All views side by side, (n, K) to (n, D)."""
         check_is_fitted(self)
         z = np.asarray(scores, dtype=np.float64)
@@ -125,7 +114,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 f" factors. Got an array of shape {z.shape} instead."
             )
             raise DataError(msg)
-        return np.asarray(z @ self._partners.mean.T + self._intercepts)
+        return np.asarray(z @ self._arrays["mean"].T + self._arrays["intercepts"])
 
     # --- store ----------------------------------------------------------------------------------------------
 
@@ -134,19 +123,11 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         storage.save(self, path)
 
     def _stored(self) -> dict[str, Any]:
-        """What `_restore` needs, as plain values and arrays; gcmf.storage.layout describes it."""
         check_is_fitted(self)
-        return {"fitted": {**asdict(self._partners), "intercepts": self._intercepts,
-                           "noise_variance": np.atleast_1d(self.noise_variance_),
-                           "explained": np.atleast_2d(self.explained_variance_ratio_)}}  # fmt: skip
+        return {"views": self._views, "fitted": self._arrays}
 
-    def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
-        """Take the fit that a file holds."""
-        arrays = stored["fitted"]
-        self._partners = Partners(arrays["mean"], arrays["var"], arrays["weight"], arrays["precision"])
-        self._intercepts = arrays["intercepts"]
-        self._edges = np.cumsum([view["width"] for view in stored["views"]])[:-1]
-        self._settle(stored["trace"], status)
+    def _restore(self, document: Mapping[str, Any], status: Status) -> None:
+        self._take(document["fitted"], document["views"], document["trace"], status)
 
 
 class MultiViewEstimator(ViewsEstimator):
@@ -154,45 +135,26 @@ class MultiViewEstimator(ViewsEstimator):
 
     def _fit_tables(self, tables: Mapping[str, Any]) -> None:
         """Fit tables by name; rows of NaN are samples that a view does not have."""
-        names = {name: _column_names(x) for name, x in tables.items()}
+        features = {name: _column_names(x) for name, x in tables.items()}
         shared_index(tables)
-        arrays = {name: _as_table(name, x, least=2) for name, x in tables.items()}
-        _check_lengths(arrays)
-        fitted = self._fit_views(arrays, sharing="group", unit_variance=("sample",))
-        self.noise_variance_ = fitted.noise * fitted.scale**2
-        self.explained_variance_ratio_ = fitted.explained.factors.copy()
-        self._activity, self._on = fitted.activity[[c for _, c in fitted.ends]], fitted.on
-        self._name_features(names, [x.shape[1] for x in arrays.values()])
+        read = {name: _as_table(name, x, least=2) for name, x in tables.items()}
+        _check_lengths(read)
+        result, fitted, arrays = self._fit_views(read, sharing="group", unit_variance=("sample",))
+        arrays |= {"activity": fitted.activity[[c for _, c in fitted.ends]], "on": fitted.on}
+        views = [described_view(name, x.shape[1], features[name]) for name, x in read.items()]
+        self._take(arrays, views, result.trace, result.status)
 
-    def _name_features(self, names: Mapping[str, list[str]], widths: Sequence[int]) -> None:
-        """Cut what was fitted into views, and name them."""
-        self.view_names_ = tuple(names)
-        self._names, self._widths = tuple(names.values()), tuple(widths)
-        self.n_features_in_ = sum(self._widths)
-        if all(names.values()):
-            self.feature_names_in_ = [np.array(found, dtype=object) for found in names.values()]
+    def _show(self) -> None:
+        self.view_names_ = tuple(view["name"] for view in self._views)
+        self.n_features_in_ = len(self._arrays["mean"])
+        if all("features" in view for view in self._views):
+            self.feature_names_in_ = [np.array(view["features"], dtype=object) for view in self._views]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        self.components_ = [w.copy() for w in self._by_view(self._partners.mean.T)]
-        self.mean_ = [mean.copy() for mean in self._by_view(self._intercepts)]
-        # The samples are the first entity set, and the features of each view one more.
-        self._role, self._reached = roles(tuple((0, v + 1) for v in range(len(widths))), self._on)
-
-    def _stored(self) -> dict[str, Any]:
-        stored = super()._stored()
-        stored["views"] = [
-            {"name": name, "width": width, **({"features": features} if features else {})}
-            for name, width, features in zip(self.view_names_, self._widths, self._names, strict=True)
-        ]
-        stored["fitted"] |= {"activity": self._activity, "on": self._on}
-        return stored
-
-    def _restore(self, stored: Mapping[str, Any], status: Status) -> None:
-        super()._restore(stored, status)
-        arrays, views = stored["fitted"], stored["views"]
-        self.noise_variance_, self.explained_variance_ratio_ = arrays["noise_variance"], arrays["explained"]
-        self._activity, self._on = arrays["activity"], arrays["on"]
-        self._name_features({view["name"]: view.get("features", []) for view in views}, [v["width"] for v in views])
+        self.components_ = [loadings.copy() for loadings in self._by_view(self._arrays["mean"].T)]
+        self.mean_ = [mean.copy() for mean in self._by_view(self._arrays["intercepts"])]
+        self.noise_variance_ = self._arrays["noise_variance"].copy()
+        self.explained_variance_ratio_ = self._arrays["explained"].copy()
 
     def _transform_tables(self, tables: Sequence[Any]) -> Floats | pd.DataFrame:
         """Fold in rows of all views, of which some may be None."""
@@ -208,8 +170,8 @@ class MultiViewEstimator(ViewsEstimator):
         index = shared_index(named)
         arrays = {name: self._known_table(name, x) for name, x in named.items() if x is not None}
         n = _check_lengths(arrays)
-        blanks = (np.full((n, width), np.nan) for width in self._widths)
-        scores = self._scores(np.hstack([arrays.get(name, b) for name, b in zip(named, blanks, strict=True)]))
+        blanks = {view["name"]: np.full((n, view["width"]), np.nan) for view in self._views}
+        scores = self._scores(np.hstack(list({**blanks, **arrays}.values())))
         # scikit-learn looks for row ids on the first argument only, which is a list here or may be None.
         return pd.DataFrame(scores, index=index) if index is not None and self._wants_pandas() else scores
 
@@ -221,22 +183,23 @@ class MultiViewEstimator(ViewsEstimator):
         or "partial".
         """
         check_is_fitted(self)
-        factors, views = self.get_feature_names_out(), list(self.view_names_)
-        table = pd.DataFrame(self._activity.T, index=factors, columns=views)
-        table["role"] = self._role
-        table["views"] = [tuple(self.view_names_[m] for m in found) for found in self._reached]
+        names = list(self.view_names_)
+        table = pd.DataFrame(self._arrays["activity"].T, index=self.get_feature_names_out(), columns=names)
+        # The samples are the first entity set, and the features of each view one more.
+        table["role"], reached = roles(tuple((0, v + 1) for v in range(len(names))), self._arrays["on"])
+        table["views"] = [tuple(names[v] for v in views) for views in reached]
         return table
 
     def _by_view(self, x: Floats) -> list[Floats]:
         """Cut what lies side by side along the last axis."""
-        return np.split(x, self._edges, axis=-1)
+        return np.split(x, np.cumsum([view["width"] for view in self._views])[:-1], axis=-1)
 
-    def _known_table(self, name: str, x: Any) -> Floats:  # noqa: ANN401
+    def _known_table(self, name: str, x: Any) -> Floats:
         """Read a table that must have the features of the fitted view."""
-        v = self.view_names_.index(name)
-        table, names, fitted = _as_table(name, x, least=1), _column_names(x), self._names[v]
-        if table.shape[1] != self._widths[v]:
-            msg = f"View {name!r} was fitted with {self._widths[v]} features. Got {table.shape[1]} instead."
+        view = self._views[self.view_names_.index(name)]
+        table, names, fitted = _as_table(name, x, least=1), _column_names(x), view.get("features")
+        if table.shape[1] != view["width"]:
+            msg = f"View {name!r} was fitted with {view['width']} features. Got {table.shape[1]} instead."
             raise DataError(msg)
         if names and fitted and names != fitted:
             n = next(n for n, pair in enumerate(zip(names, fitted, strict=True)) if pair[0] != pair[1])
@@ -248,10 +211,10 @@ class MultiViewEstimator(ViewsEstimator):
         return table
 
     def _wants_pandas(self) -> bool:
-        own = getattr(self, "_sklearn_output_config", {})
-        return bool(own.get("transform", get_config()["transform_output"]) == "pandas")
+        chosen = getattr(self, "_sklearn_output_config", {})
+        return bool(chosen.get("transform", get_config()["transform_output"]) == "pandas")
 
-    def __sklearn_tags__(self) -> Any:  # noqa: ANN401 - scikit-learn has no types
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.two_d_array = False
@@ -260,22 +223,26 @@ class MultiViewEstimator(ViewsEstimator):
 
 def shared_index(tables: Mapping[str, Any]) -> pd.Index[Any] | None:
     """Return the row ids that pandas tables carry, or None; tables that disagree are refused."""
-    found = [(name, x.index) for name, x in tables.items() if isinstance(x, (pd.DataFrame, pd.Series))]
-    for name, index in found[1:]:
-        if not index.equals(found[0][1]):
+    indexes = {name: x.index for name, x in tables.items() if isinstance(x, (pd.DataFrame, pd.Series))}
+    if not indexes:
+        return None
+    first, *others = indexes
+    for name in others:
+        if not indexes[name].equals(indexes[first]):
             msg = (
-                f"The views are matched row by row, but the data frames of {found[0][0]!r} and {name!r} have"
+                f"The views are matched row by row, but the data frames of {first!r} and {name!r} have"
                 " different indexes. Reindex them to the same samples (rows of NaN are allowed), or use"
                 " gcmf.GCMF with a Collection, which matches samples by id."
             )
             raise DataError(msg)
-    return found[0][1] if found else None
+    return indexes[first]
 
 
-def _as_table(name: str, x: Any, *, least: int) -> Floats:  # noqa: ANN401 - anything array-like
+def _as_table(name: str, x: Any, *, least: int) -> Floats:
     with refused_as_data():
-        table: Floats = check_array(x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least,
-                                    input_name=f"view {name!r}", estimator=None)  # fmt: skip
+        table: Floats = check_array(
+            x, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=least, input_name=f"view {name!r}"
+        )
     return table
 
 
@@ -288,7 +255,7 @@ def refused_as_data() -> Iterator[None]:
         raise DataError(str(error)) from error
 
 
-def _column_names(x: Any) -> list[str]:  # noqa: ANN401
+def _column_names(x: Any) -> list[str]:
     """Names of the features of a data frame, if they are names."""
     names = list(getattr(x, "columns", ()))
     return names if all(isinstance(name, str) for name in names) else []
@@ -329,6 +296,36 @@ def _signs(loadings: Floats) -> Floats:
     """Return +1 or -1 per factor, such that its largest loading becomes positive."""
     largest = loadings[np.abs(loadings).argmax(axis=0), np.arange(loadings.shape[1])]
     return np.where(largest < 0, -1.0, 1.0)
+
+
+def _in_units(result: Fit, fitted: Fitted, means: Sequence[Floats]) -> dict[str, Any]:
+    """Return loadings, intercepts and noise of all features side by side in the user's units, and shares explained."""
+    cols, scale, widths = [c for _, c in fitted.ends], fitted.scale, [len(mean) for mean in means]
+    per_feature = np.repeat(scale, widths)[:, None]
+    loadings = np.concatenate([fitted.mean[c] for c in cols]).astype(np.float64)
+    variances = np.concatenate([fitted.var[c] for c in cols]).astype(np.float64)
+    seen = np.concatenate([result.spec.observed[c] for c in cols])
+    biases = [fitted.center[m] + scale[m] * fitted.bias_mean[2 * m + 1] for m in range(len(cols))]
+    return {
+        "mean": loadings * _signs(loadings) * per_feature,
+        # A feature that was never observed has no loadings, and says nothing of a row that has it.
+        "var": variances * per_feature**2 * seen[:, None],
+        "weight": np.repeat(_precisions(result) / scale**2, widths),
+        "precision": 1.0 / fitted.prior_var[fitted.schema.entity_index("sample")],
+        "intercepts": np.concatenate([mean + bias for mean, bias in zip(means, biases, strict=True)]),
+        "noise_variance": fitted.noise * scale**2,
+        "explained": fitted.explained.factors,
+    }
+
+
+def partners_of(arrays: Mapping[str, Floats]) -> Partners:
+    """Return what new rows meet."""
+    return Partners(arrays["mean"], arrays["var"], arrays["weight"], arrays["precision"])
+
+
+def described_view(name: str, width: int, features: list[str]) -> dict[str, Any]:
+    """Return a view as a file describes it."""
+    return {"name": name, "width": width, **({"features": features} if features else {})}
 
 
 def _precisions(result: Fit) -> Floats:

@@ -1,9 +1,10 @@
-"""People's data in: the project file, the sources it names, and a first one written for a folder or a database.
+"""People's data in and out.
 
-`schema` says what may stand in `gcmf.toml`, `project` turns one into a collection. `tables` opens any source through
-DuckDB (`duck` keeps it from writing and from other files; `texts` and `files` know what people's files look like);
-`sources`, `ids` and `features` turn it into columns. `look`, `columns`, `decimals`, `guess`, `layouts`, `discover` and
-`write` are `gcmf init`.
+- `sources`: any file or database as a table, and the relations, features and ids in it.
+- `project`: the project file `gcmf.toml`, what may stand in it, and the collection it describes.
+- `guess`: what `gcmf init` makes of a folder or a database.
+- `evaluate`: cells that are hidden from a fit, and how well methods predict them.
+- `predictions`, `results`, `outputs`: answers of a model as tables, and tables as files.
 
-Out: `predictions`, `results`; and `holdout` and `evaluate`, which ask how good a model is.
+Imports point down: `project` and `guess` build on `sources`, and do not know each other.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -23,9 +23,6 @@ _MARKED = (
     "Ids or names that begin with =, +, - or @ have a ' in front of them in CSV, so that no spreadsheet runs them as "
     "formulas. Parquet and JSON lines have them as they are."
 )
-
-
-# --- where to ------------------------------------------------------------------------------------------------------
 
 
 def make_folder(folder: Path) -> None:
@@ -47,36 +44,29 @@ def check_new(path: Path, *, force: bool) -> None:
 
 def check_model(path: Path, *, force: bool) -> None:
     """Refuse a path at which something lies that is no model, unless `force`: a fit replaces only older fits."""
-    if path.is_file() and not force and not _is_model(path):
-        msg = f"{path} is there already, and is no gcmf model. Give --force to replace it, or -o with another name."
-        raise StorageError(msg)
+    from safetensors import SafetensorError, safe_open
+
+    if path.is_file() and not force:
+        try:
+            with safe_open(path, framework="numpy") as file:
+                is_model = "gcmf" in (file.metadata() or {})
+        except (SafetensorError, OSError):
+            is_model = False
+        if not is_model:
+            msg = f"{path} is there already, and is no gcmf model. Give --force to replace it, or -o with another name."
+            raise StorageError(msg)
     check_new(path, force=True)
-
-
-def _is_model(path: Path) -> bool:
-    """Whether the head of a file says that `save` wrote it; what follows is not looked at."""
-    from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - only who may replace one
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            return "gcmf" in (file.metadata() or {})
-    except (SafetensorError, OSError):
-        return False
 
 
 def table_kind(path: Path) -> str:
     """Return what the ending of a file says that it holds."""
     kind = _KINDS.get(path.suffix.lower())
     if kind is None:
-        said = (
-            f"no table is written as {path.suffix}" if path.suffix else "its name has no ending, which says the format"
-        )
-        msg = f"Cannot write {path}: {said}. Use .parquet, .csv, .tsv, or .jsonl (a JSON object per line)."
+        ending = path.suffix
+        why = f"no table is written as {ending}" if ending else "its name has no ending, which says the format"
+        msg = f"Cannot write {path}: {why}. Use .parquet, .csv, .tsv, or .jsonl (a JSON object per line)."
         raise OptionError(msg)
     return kind
-
-
-# --- what ----------------------------------------------------------------------------------------------------------
 
 
 def write_table(parts: Iterable[pd.DataFrame], path: Path) -> int:
@@ -93,63 +83,41 @@ def write_tables(tables: Iterable[tuple[pd.DataFrame, Path]]) -> None:
             _write([frame], written.enter_context(replacing(path, what="a table")), table_kind(path))
 
 
-class _Writer(Protocol):
-    def write_table(self, table: Any) -> None: ...  # noqa: ANN401 - Arrow's
-    def close(self) -> None: ...
-
-
-class _Lines:
-    """JSON lines, by the protocol of Arrow's writers."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("w", encoding="utf-8")
-
-    def write_table(self, table: Any) -> None:  # noqa: ANN401
-        self._file.write(as_json_lines(table.to_pandas()))
-
-    def close(self) -> None:
-        self._file.close()
-
-
 def _write(parts: Iterable[pd.DataFrame], path: Path, kind: str) -> int:
+    rows = 0
+    if kind == "jsonl":
+        with path.open("w", encoding="utf-8") as file:
+            for frame in parts:
+                file.write(as_json_lines(frame))
+                rows += len(frame)
+        return rows
     try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra
+        import pyarrow as pa
+        from pyarrow import csv, parquet
     except ImportError as error:
         msg = "Writing tables needs pyarrow, which is not installed: pip install 'gcmf[io]'."
         raise MissingExtraError(msg) from error
-    writer, schema, rows = None, None, 0
-    try:
+    writer: Any = None
+    schema = None
+    with ExitStack() as opened:
         for frame in parts:
-            safe = without_formulas(frame) if kind in ("csv", "tsv") else frame
+            safe = frame if kind == "parquet" else without_formulas(frame)
             table = pa.Table.from_pandas(safe, schema, preserve_index=False)
             if writer is None:
                 schema = table.schema
-                writer = _open(path, kind, schema)
+                if kind == "parquet":
+                    writer = opened.enter_context(parquet.ParquetWriter(path, schema))
+                else:
+                    how = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
+                    writer = opened.enter_context(csv.CSVWriter(path, schema, write_options=how))
             writer.write_table(table)
             rows += len(frame)
-    finally:
-        if writer is not None:
-            writer.close()
     return rows
-
-
-def _open(path: Path, kind: str, schema: Any) -> _Writer:  # noqa: ANN401 - Arrow's
-    from pyarrow import csv, parquet  # noqa: PLC0415 - an extra
-
-    if kind == "jsonl":
-        return _Lines(path)
-    if kind == "parquet":
-        return parquet.ParquetWriter(path, schema)  # type: ignore[no-any-return]  # Arrow has no types
-    how = csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
-    return csv.CSVWriter(path, schema, write_options=how)  # type: ignore[no-any-return]
 
 
 def as_json_lines(frame: pd.DataFrame) -> str:
     """Return a line per row, with as many digits as pandas can give."""
     return str(frame.to_json(orient="records", lines=True, double_precision=15)) if len(frame) else ""
-
-
-# --- spreadsheets --------------------------------------------------------------------------------------------------
 
 
 def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
@@ -176,14 +144,10 @@ def without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _marked(value: Any) -> Any:  # noqa: ANN401 - an id of any kind
-    if not isinstance(value, str) or not _FORMULA.match(value) or _is_number(value):
+    if not isinstance(value, str) or not _FORMULA.match(value):
         return value
-    return "'" + value
-
-
-def _is_number(text: str) -> bool:
     try:
-        float(text)
+        float(value)
     except ValueError:
-        return False
-    return True
+        return "'" + value
+    return value

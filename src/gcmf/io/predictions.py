@@ -9,15 +9,15 @@ import pandas as pd
 
 from gcmf.data.vocabulary import and_more, show_id
 from gcmf.errors import DataError, OptionError, UnknownIdError, did_you_mean
-from gcmf.io.columns import entity_of
-from gcmf.io.sql import as_number, quote
+from gcmf.io.guess.summary import entity_of
+from gcmf.io.sources.duck import as_number, quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gcmf.data.schema import RelationSchema
     from gcmf.estimators.gcmf import GCMF, Unknown
-    from gcmf.io.tables import Table
+    from gcmf.io.sources.tables import Table
 
 _CELLS = 1_000_000
 """Cells that are predicted at a time."""
@@ -25,10 +25,10 @@ _CELLS = 1_000_000
 
 def find_relation(model: GCMF, name: str | None, columns: Iterable[str] = ()) -> RelationSchema:
     """Return the relation of a name; without one, the only one that there is, or that fits the columns of a table."""
-    known = {one.name: one for one in model.schema_.relations}
+    known = {relation.name: relation for relation in model.schema_.relations}
     if name is None:
         held = {entity_of(column) for column in columns} | set(columns)
-        fitting = [one for one in known.values() if len(known) == 1 or {one.rows, one.cols} <= held]
+        fitting = [relation for relation in known.values() if len(known) == 1 or {relation.rows, relation.cols} <= held]
         if len(fitting) == 1:
             return fitting[0]
         msg = f"The model has several relations; say which with --relation: {', '.join(known)}."
@@ -49,22 +49,29 @@ def predict_table(
     """
     row, col = find_columns(table, relation, columns)
     sets = model.fitted_.vocabularies
-    casts = [_cast(sets[entity].ids, column) for entity, column in ((relation.rows, row), (relation.cols, col))]
+    sides = ((relation.rows, row), (relation.cols, col))
+    casts = [_cast(sets[entity].ids, column) for entity, column in sides]
     done = 0
-    for batch in table.batches(f"{casts[0]} AS r, {casts[1]} AS c, {quote(row)} AS given_r, {quote(col)} AS given_c"):
+    for batch in table.batches(*casts, quote(row), quote(col)):
         frame = batch.to_pandas(integer_object_nulls=True)
-        for key, entity, column in (("r", relation.rows, row), ("c", relation.cols, col)):
-            given = frame[f"given_{key}"]
-            _refuse_empty(table, column, entity, given, done)
-            if unknown == "error":
-                strange = np.flatnonzero(sets[entity].index(frame[key]) < 0)
-                if len(strange):
-                    raise _unknown(
-                        table, column, entity, (given.iloc[strange[0]], done + int(strange[0]), len(strange))
-                    )
-        mean, std = model.predict(relation.name, frame["r"].array, frame["c"].array, return_std=True, unknown=unknown)
+        ids, given = (frame["c0"], frame["c1"]), (frame["c2"], frame["c3"])
+        for (entity, column), known, named in zip(sides, ids, given, strict=True):
+            empty = np.flatnonzero(named.isna())
+            if len(empty):
+                msg = f"{table.label}, column {column!r}, row {done + int(empty[0]) + 1}: the {entity} is empty"
+                msg += f"{and_more(len(empty) - 1)}; drop such rows."
+                raise DataError(msg)
+            strange = np.flatnonzero(sets[entity].index(known) < 0)
+            if len(strange) and unknown == "error":
+                msg = (
+                    f"{table.label}, column {column!r}, row {done + int(strange[0]) + 1}: the model has never seen the"
+                    f" {entity} {show_id(named.iloc[strange[0]])}{and_more(len(strange) - 1)}. Use --unknown prior to"
+                    " predict new ids from the prior."
+                )
+                raise UnknownIdError(msg)
+        mean, std = model.predict(relation.name, ids[0].array, ids[1].array, return_std=True, unknown=unknown)
         done += len(frame)
-        yield _answer((row, col), frame["given_r"], frame["given_c"], mean, std)
+        yield _answer((row, col), *given, mean, std)
     if not done:
         yield _answer((row, col), sets[relation.rows].ids[:0], sets[relation.cols].ids[:0], (), ())
 
@@ -93,16 +100,13 @@ def find_columns(table: Table, relation: RelationSchema, columns: tuple[str | No
     row, col = (given or _named(table, entity) for given, entity in zip(columns, entities, strict=True))
     if row is None or col is None:
         lacking = " and ".join(entity for entity, name in zip(entities, (row, col), strict=True) if name is None)
-        shown = ", ".join([*table.columns][:20]) + (", ..." if len(table.columns) > 20 else "")
         msg = (
-            f"relation {relation.name!r}: {table.label} has no column for the ids of {lacking}; it has {shown}. Name "
-            f"its columns {relation.rows} and {relation.cols}, or say which they are with --row and --col. If its "
-            f"first line holds no names, add one: {relation.rows},{relation.cols}."
+            f"relation {relation.name!r}: {table.label} has no column for the ids of {lacking}; it has "
+            f"{table.shown_columns}. Name its columns {relation.rows} and {relation.cols}, or say which they are with "
+            f"--row and --col. If its first line holds no names, add one: {relation.rows},{relation.cols}."
         )
         raise DataError(msg)
-    faults = table.lacking([row, col], where=f"relation {relation.name!r}")
-    if faults:
-        raise DataError(faults)
+    table.check_columns([row, col], where=f"relation {relation.name!r}")
     if row == col:
         msg = f"--row and --col both name the column {row!r} of {table.label}; a cell needs two ids."
         raise OptionError(msg)
@@ -124,20 +128,3 @@ def _named(table: Table, entity: str) -> str | None:
 def _cast(ids: pd.Index[Any], column: str) -> str:
     """Return a column of ids in SQL, of the kind that the model knows."""
     return as_number(column, "BIGINT") if ids.dtype.kind in "iu" else f"CAST({quote(column)} AS VARCHAR)"
-
-
-def _refuse_empty(table: Table, column: str, entity: str, given: pd.Series[Any], done: int) -> None:
-    empty = np.flatnonzero(given.isna())
-    if len(empty):
-        msg = f"{table.label}, column {column!r}, row {done + int(empty[0]) + 1}: the {entity} is empty"
-        msg += f"{and_more(len(empty) - 1)}; drop such rows."
-        raise DataError(msg)
-
-
-def _unknown(table: Table, column: str, entity: str, strange: tuple[Any, int, int]) -> UnknownIdError:
-    value, at, count = strange
-    msg = (
-        f"{table.label}, column {column!r}, row {at + 1}: the model has never seen the {entity} {show_id(value)}"
-        f"{and_more(count - 1)}. Use --unknown prior to predict new ids from the prior."
-    )
-    return UnknownIdError(msg)

@@ -39,7 +39,8 @@ def tables(model: GCMF) -> dict[tuple[str, ...], Callable[[], pd.DataFrame]]:
             made["bias", relation.name, entity] = partial(_biases, fitted, m, side, entity)
         units = _units(fitted, m)
         if units is not None:
-            made["units", relation.name] = partial(_unit_table, units)
+            frame = pd.DataFrame.from_dict(units, orient="index", columns=["mean", "deviation"])
+            made["units", relation.name] = partial(_with_ids, frame, "column")
     return made
 
 
@@ -65,25 +66,21 @@ def file_names(made: Sequence[tuple[str, ...]]) -> list[str]:
     no part holds, and all but a to z, digits, _ and - is escaped.
     """
     simple = ["_".join(_escape(part, r"[^\w -]") for part in parts) for parts in made]
-    used = Counter(_folded(name) for name in simple)
+    folded = [unicodedata.normalize("NFKC", name).casefold() for name in simple]  # the same to some file systems
+    used = Counter(folded)
     return [
-        name if used[_folded(name)] == 1 else ".".join(_escape(part, r"[^a-z0-9_-]") for part in parts)
-        for name, parts in zip(simple, made, strict=True)
+        name if used[same] == 1 else ".".join(_escape(part, r"[^a-z0-9_-]") for part in parts)
+        for name, same, parts in zip(simple, folded, made, strict=True)
     ]
 
 
 def _escape(name: str, strange: str) -> str:
     """Return a name with the bytes of each strange character as %2F."""
 
-    def escaped(one: re.Match[str]) -> str:
-        return "".join(f"%{byte:02X}" for byte in one[0].encode("utf-8", "surrogatepass"))
+    def escaped(odd: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in odd[0].encode("utf-8", "surrogatepass"))
 
     return re.sub(strange, escaped, name)
-
-
-def _folded(name: str) -> str:
-    """Return what file systems that ignore case and composition take for the same name."""
-    return unicodedata.normalize("NFKC", name).casefold()
 
 
 def describe(model: GCMF) -> dict[str, Any]:
@@ -97,12 +94,12 @@ def describe(model: GCMF) -> dict[str, Any]:
     noise = np.sqrt(fitted.noise) * fitted.scale
     relations = [
         {
-            "name": one.name, "rows": one.rows, "cols": one.cols, "likelihood": one.likelihood,
-            "noise_std": float(noise[m]) if one.likelihood == "gaussian" else None,
+            "name": relation.name, "rows": relation.rows, "cols": relation.cols, "likelihood": relation.likelihood,
+            "noise_std": float(noise[m]) if relation.likelihood == "gaussian" else None,
             "units": _units(fitted, m), "standardized": fitted.units[m] is not None,
-            "explained": dict(zip(explained.columns, map(float, explained.loc[one.name].to_numpy()), strict=True)),
+            "explained": dict(zip(explained.columns, map(float, explained.loc[relation.name].to_numpy()), strict=True)),
         }
-        for m, one in enumerate(model.schema_.relations)
+        for m, relation in enumerate(model.schema_.relations)
     ]  # fmt: skip
     factors = [
         {
@@ -129,10 +126,6 @@ def _units(fitted: Fitted, m: int) -> dict[str, list[float]] | None:
         return None
     ids = fitted.vocabularies[fitted.schema.relations[m].cols].ids
     return {str(name): [float(center), float(scale)] for name, center, scale in zip(ids, *units, strict=True)}
-
-
-def _unit_table(units: dict[str, list[float]]) -> pd.DataFrame:
-    return _with_ids(pd.DataFrame.from_dict(units, orient="index", columns=["mean", "deviation"]), "column")
 
 
 def _factors(fitted: Fitted, entity: str) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 """What a likelihood is: the mathematics of a cell, of a relation's worth of cells, and of a prediction.
 
-To add one, write a subclass of `Likelihood` in a file of its own and import it in `gcmf/likelihoods/__init__.py`;
+To add one, write a subclass of `Likelihood` in a file of its own and name it in `gcmf/likelihoods/__init__.py`;
 CONTRIBUTING.md has an example with a parameter to learn.
 """
 
@@ -134,6 +134,11 @@ class Likelihood(ABC):
         """What predictions need of p: a few numbers, kept in the model file."""
         del prior
         return p
+
+    def is_settled(self, p: Floats) -> bool:
+        """Whether predictions can be made with these numbers, which may come from a file of somebody else."""
+        prior = ParameterPrior(1.0, 1.0, point=False)
+        return len(p) == len(self.settled(self.start(1.0, 1.0, prior), prior)) and bool(np.isfinite(p).all())
 
     # --- predictions; p is settled ---------------------------------------------------------------------------
 

@@ -82,6 +82,10 @@ class Gaussian(Likelihood):
         shape, rate = p
         return np.array([rate / (shape - 1.0 if shape > 1.0 + 1e-9 and not prior.point else shape)])
 
+    def is_settled(self, p: Floats) -> bool:
+        """A noise variance above zero."""
+        return super().is_settled(p) and bool(p[0] > 0.0)
+
     def noise(self, p: Floats) -> float:
         """⟨1/τ⟩."""
         return float(p[0])

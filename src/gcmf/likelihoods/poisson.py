@@ -129,6 +129,11 @@ class Poisson(Likelihood):
         del n, prior
         return np.array([0.25 + 0.17 * largest]) if self.bound == "paper" else NO_PARAMETERS
 
+    def settled(self, p: Floats, prior: ParameterPrior) -> Floats:
+        """Nothing: κ was only needed while fitting."""
+        del p, prior
+        return NO_PARAMETERS
+
     def constant(self, x: Floats) -> Floats:
         """−log x!."""
         return -np.asarray(gammaln(x + 1.0))

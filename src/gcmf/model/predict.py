@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
-    _Entity = tuple[Floats, Floats, Floats, Floats]
+    _Entities = tuple[Floats, Floats, Floats, Floats]
 
 _CHUNK = 100_000
 #: Rows and columns predicted together: some megabytes, also where quadrature takes 21 numbers per cell.
@@ -44,18 +44,18 @@ def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
     mean, std = np.empty((len(i), len(j))), np.empty((len(i), len(j)))
     for left in range(0, len(j), _TILE[1]):
         cols = slice(left, left + _TILE[1])
-        partner = _entity(fitted, fitted.ends[m][1], 2 * m + 1, j[cols])
+        col_entities = _entities(fitted, fitted.ends[m][1], 2 * m + 1, j[cols])
         for top in range(0, len(i), _TILE[0]):
             rows = slice(top, top + _TILE[0])
-            own = _entity(fitted, fitted.ends[m][0], 2 * m, i[rows])
-            theta, var = _theta_grid(own, partner)
+            row_entities = _entities(fitted, fitted.ends[m][0], 2 * m, i[rows])
+            theta, var = _theta_grid(row_entities, col_entities)
             mean[rows, cols], std[rows, cols] = _answer(fitted, m, j[cols], theta + fitted.offset[m], var)
     return Prediction(mean, std)
 
 
-def _theta_grid(own: _Entity, partner: _Entity) -> tuple[Floats, Floats]:
+def _theta_grid(rows: _Entities, cols: _Entities) -> tuple[Floats, Floats]:
     """Mean (less the offset) and variance of θ for every pair, as `theta_pairs` has them."""
-    (u, u_var, b, b_var), (p, p_var, d, d_var) = own, partner
+    (u, u_var, b, b_var), (p, p_var, d, d_var) = rows, cols
     mean = u @ p.T + b[:, None] + d
     var = (u**2 + u_var) @ p_var.T + u_var @ (p**2).T
     return mean, var + b_var[:, None] + d_var
@@ -64,14 +64,14 @@ def _theta_grid(own: _Entity, partner: _Entity) -> tuple[Floats, Floats]:
 def theta_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> tuple[Floats, Floats]:
     """Mean and variance of θ: m = ū_i·ū_j + b̄_i + b̄_j, v = Σ[ū²ũ + ũū² + ũũ] + b̃_i + b̃_j."""
     r, c = fitted.ends[m]
-    u, u_var, b, b_var = _entity(fitted, r, 2 * m, i)
-    p, p_var, d, d_var = _entity(fitted, c, 2 * m + 1, j)
+    u, u_var, b, b_var = _entities(fitted, r, 2 * m, i)
+    p, p_var, d, d_var = _entities(fitted, c, 2 * m + 1, j)
     mean = np.einsum("nk,nk->n", u, p) + b + d + fitted.offset[m]
     var = np.einsum("nk,nk->n", u**2 + u_var, p_var) + np.einsum("nk,nk->n", u_var, p**2)
     return mean, var + b_var + d_var
 
 
-def _entity(fitted: Fitted, e: int, layer: int, i: Indices) -> _Entity:
+def _entities(fitted: Fitted, e: int, layer: int, i: Indices) -> _Entities:
     """Factors and bias of entities, as means and variances; the prior's where the index is −1."""
     unknown = i < 0
     mean, var = fitted.mean[e][i].astype(np.float64), fitted.var[e][i].astype(np.float64)

@@ -20,21 +20,31 @@ from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError, OptionError, did_you_mean
 from gcmf.estimators.gcmf import GCMF
 from gcmf.omics.results import write_results
-from gcmf.omics.values import divide_columns, feature_deviation, guess_likelihood
-from gcmf.omics.views import OBSERVATIONS, PerView, View, Views, modalities, per_view, read_views
+from gcmf.omics.views import (
+    OBSERVATIONS,
+    PerView,
+    View,
+    Views,
+    divide_columns,
+    feature_deviation,
+    guess_likelihood,
+    modalities,
+    per_view,
+    read_views,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.data.raw import RawCells
-    from gcmf.data.schema import LikelihoodLike
+    from gcmf.likelihoods import Likelihood
 
-Likelihoods = str | Mapping[str, "str | LikelihoodLike"] | None
+Likelihoods = str | Mapping[str, "str | Likelihood"] | None
 Augment = Mapping[tuple[str, str], Any] | Iterable[Relation] | None
 
 
 def fit(  # noqa: PLR0913 - one name for each thing that users differ in
-    mdata: Any,  # noqa: ANN401 - AnnData or MuData, known by what they have
+    mdata: Any,
     n_factors: int = 15,
     *,
     augment: Augment = None,
@@ -46,7 +56,7 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     standardize: bool | Iterable[str] = False,
     bias: Mapping[str, Any] | None = None,
     random_state: int | np.random.Generator | None = None,
-    **options: Any,  # noqa: ANN401 - those of GCMF
+    **options: Any,
 ) -> GCMF:
     """Fit view_v = intercept_v + factors · weights_vᵀ to all modalities at once, and write the answer into `mdata`.
 
@@ -112,13 +122,12 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     ((30, 1), (8, 1))
     """
     mods = modalities(mdata)
-    _check_writable(mdata)
-    _check_options(options)
+    _check(mdata, options)
     views = read_views(mdata, layer=layer, use_var=use_var, use_obs=use_obs)
     kinds = _likelihoods(views, likelihoods)
     blank = {name: given or "zero" for name, given in per_view("blanks", blanks, mods).items()}
-    scaled, deviations = _standardized(views, kinds, blank, wanted=standardize)
-    relations = [_relation(v, kinds[v.name], blank[v.name], deviations.get(v.name)) for v in scaled.views]
+    deviations = _deviations(views, kinds, blank, wanted=standardize)
+    relations = [_relation(v, kinds[v.name], blank[v.name], deviations.get(v.name)) for v in views.views]
     extra = _augmented(augment, views, mods)
     declared = {OBSERVATIONS: views.obs, **{view.name: view.var for view in views.views}}
     collection = Collection([*relations, *extra], declared)
@@ -129,14 +138,11 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     return model
 
 
-def _check_writable(data: Any) -> None:  # noqa: ANN401
+def _check(data: Any, options: Mapping[str, Any]) -> None:
     if getattr(data, "is_view", False):
         kind = type(data).__name__
         msg = f"This {kind} is a view of another, which the result cannot be written into; pass a .copy() of it."
         raise DataError(msg)
-
-
-def _check_options(options: Mapping[str, Any]) -> None:
     known = set(GCMF().get_params())
     for name in options:
         if name not in known:
@@ -144,38 +150,34 @@ def _check_options(options: Mapping[str, Any]) -> None:
             raise OptionError(msg)
 
 
-def _likelihoods(views: Views, given: Likelihoods) -> dict[str, str | LikelihoodLike]:
+def _likelihoods(views: Views, given: Likelihoods) -> dict[str, str | Likelihood]:
     names = {view.name: None for view in views.views}
     chosen: Mapping[str, Any] = per_view("likelihoods", given, names)  # type: ignore[arg-type]  # objects pass through
     return {view.name: chosen[view.name] or guess_likelihood(view.x) for view in views.views}
 
 
-def _standardized(
+def _deviations(
     views: Views, kinds: Mapping[str, Any], blanks: Mapping[str, str], *, wanted: bool | Iterable[str]
-) -> tuple[Views, dict[str, NDArray[np.float64]]]:
-    """Views with features of unit variance where that is wanted, and what they were divided by."""
+) -> dict[str, NDArray[np.float64]]:
+    """What the features of each view are divided by where that is wanted."""
     gaussian = [view.name for view in views.views if likelihood_name(kinds[view.name]) == "gaussian"]
     names = (gaussian if wanted else []) if isinstance(wanted, bool) else list(wanted)
     for name in names:
         if name not in gaussian:
             msg = f"standardize= names {name!r}; the Gaussian views are {gaussian}.{did_you_mean(name, gaussian)}"
             raise OptionError(msg)
-    deviations = {v.name: feature_deviation(v.x, blanks=blanks[v.name]) for v in views.views if v.name in names}
-    done = tuple(replace(view, x=divide_columns(view.x, deviations[view.name])) if view.name in names else view
-                 for view in views.views)  # fmt: skip
-    return replace(views, views=done), deviations
+    return {v.name: feature_deviation(v.x, blanks=blanks[v.name]) for v in views.views if v.name in names}
 
 
-def _relation(
-    view: View, likelihood: str | LikelihoodLike, blanks: str, deviation: NDArray[np.float64] | None
-) -> Relation:
-    block = _block(view.x, Request(view.name, OBSERVATIONS, view.name, blanks), rows=view.obs, cols=view.var)
+def _relation(view: View, likelihood: str | Likelihood, blanks: str, deviation: NDArray[np.float64] | None) -> Relation:
+    x = view.x if deviation is None else divide_columns(view.x, deviation)
+    cells = _read_named(x, Request(view.name, OBSERVATIONS, view.name, blanks), rows=view.obs, cols=view.var)
     if deviation is not None:
-        block = replace(block, units=Units(np.zeros(len(deviation)), deviation))
-    return Relation(view.name, OBSERVATIONS, view.name, block, likelihood)
+        cells = replace(cells, units=Units(np.zeros(len(deviation)), deviation))
+    return Relation(view.name, OBSERVATIONS, view.name, cells, likelihood)
 
 
-def _block(x: Any, request: Request, *, rows: pd.Index[Any], cols: pd.Index[Any]) -> RawCells:  # noqa: ANN401
+def _read_named(x: Any, request: Request, *, rows: pd.Index[Any], cols: pd.Index[Any]) -> RawCells:
     """Read a matrix under the names of its rows and columns."""
     if sparse.issparse(x):
         return replace(read(x, request), row_ids=Vocabulary(rows), col_ids=Vocabulary(cols))
@@ -187,22 +189,22 @@ def _augmented(augment: Augment, views: Views, mods: Mapping[str, Any]) -> list[
     if augment is None:
         return []
     if not isinstance(augment, Mapping):
-        given = list(augment)
-        for one in given:
-            _check_ends(one.name, (one.rows, one.cols), mods)
-        return given
+        relations = list(augment)
+        for relation in relations:
+            _check_ends(relation.name, (relation.rows, relation.cols), mods)
+        return relations
     used = {view.name: view for view in views.views}
-    made = []
+    relations = []
     for (a, b), matrix in augment.items():
         name = f"{a}-{b}"
         _check_ends(name, (a, b), mods)
         x = _cut(name, matrix, (mods[a], mods[b]), (used[a], used[b]))
-        block = _block(x, Request(name, a, b, "zero"), rows=used[a].var, cols=used[b].var)
-        made.append(Relation(name, a, b, block, guess_likelihood(x)))
-    return made
+        cells = _read_named(x, Request(name, a, b, "zero"), rows=used[a].var, cols=used[b].var)
+        relations.append(Relation(name, a, b, cells, guess_likelihood(x)))
+    return relations
 
 
-def _cut(name: str, matrix: Any, mods: tuple[Any, Any], views: tuple[View, View]) -> Any:  # noqa: ANN401
+def _cut(name: str, matrix: Any, mods: tuple[Any, Any], views: tuple[View, View]) -> Any:
     """The part of a feature × feature matrix that is used; a data frame is matched by name."""
     if isinstance(matrix, pd.DataFrame):
         return matrix.reindex(index=views[0].var, columns=views[1].var).to_numpy()
@@ -228,17 +230,18 @@ def _check_ends(name: str, ends: tuple[str, str], mods: Mapping[str, Any]) -> No
             raise DataError(msg)
 
 
-def _params(model: GCMF, **given: Any) -> dict[str, Any]:  # noqa: ANN401
+def _params(model: GCMF, **given: Any) -> dict[str, Any]:
     """What was asked for and how it went, in kinds that HDF5 files hold."""
-    said = {name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()}
-    kinds = {relation.name: relation.likelihood for relation in model.schema_.relations}
-    told = {name: {k: v for k, v in value.items() if v is not None} if isinstance(value, dict) else value
-            for name, value in said.items() if value is not None}  # fmt: skip
+    params = {
+        name: {key: part for key, part in value.items() if part is not None} if isinstance(value, Mapping) else value
+        for name, value in given.items()
+        if value is not None
+    }
     if isinstance(model.random_state, int):
-        told["random_state"] = model.random_state
-    return told | {
+        params["random_state"] = model.random_state
+    return params | {
         "n_factors": int(model.n_factors),
-        "likelihoods": kinds,
+        "likelihoods": {relation.name: relation.likelihood for relation in model.schema_.relations},
         "sharing": model.sharing,
         "n_iter": model.n_iter_,
         "elbo": model.elbo_,

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.errors import StorageError, UnknownIdError, did_you_mean
-from gcmf.omics.extras import load_h5py
+from gcmf.errors import MissingExtraError, StorageError, UnknownIdError, did_you_mean
 from gcmf.omics.results import loadings, unit_factors, variance_table
-from gcmf.omics.values import divide_columns
-from gcmf.omics.views import OBSERVATIONS, PerView, read_views
+from gcmf.omics.views import OBSERVATIONS, PerView, divide_columns, read_views
 from gcmf.storage.files import replacing
 
 if TYPE_CHECKING:
@@ -25,8 +23,8 @@ GROUP = "group1"
 
 
 def export_mofa(
-    model: GCMF, path: str | Path, *, data: Any = None, layer: PerView = None, samples: str = OBSERVATIONS  # noqa: ANN401
-) -> None:  # fmt: skip
+    model: GCMF, path: str | Path, *, data: Any = None, layer: PerView = None, samples: str = OBSERVATIONS
+) -> None:
     """Write factors, weights, intercepts and variance explained to an HDF5 file as MOFA2 lays it out.
 
     Every relation of the samples is a view; relations between features (`augment`) have no place in the
@@ -53,7 +51,11 @@ def export_mofa(
     StorageError
         When there is no factor to write, or the file cannot be written.
     """
-    h5py = load_h5py()
+    try:
+        import h5py  # noqa: PLC0415 - optional
+    except ImportError as error:
+        msg = "Writing a MOFA2 file needs h5py, which is not installed: pip install 'gcmf[omics]'."
+        raise MissingExtraError(msg) from error
     views = _views(model, samples)
     if model.n_factors_active_ == 0:
         msg = "The model has no active factor, and a MOFA2 file needs one; there is nothing to export."
@@ -64,9 +66,14 @@ def export_mofa(
     # Nobody else knows the file before it has its name, and `replacing` has locked it.
     with replacing(Path(path), what="the MOFA2 file") as new, h5py.File(new, "w", locking=False) as file:
         _write_names(file, h5py.string_dtype("utf-8"), model, views, samples)
-        _write_expectations(file, z, parts)
+        file.create_dataset(f"expectations/Z/{GROUP}", data=z.T)
+        for name, part in parts.items():
+            file.create_dataset(f"expectations/W/{name}", data=part.weights.T)
+            file.create_dataset(f"intercepts/{name}/{GROUP}", data=part.intercept)
         _write_options(file, model, views)
-        _write_explained(file, model, views)
+        explained = 100.0 * variance_table(model).loc[list(views)]  # MOFA2 counts in percent
+        file.create_dataset(f"variance_explained/r2_total/{GROUP}", data=explained.pop("total").to_numpy())
+        file.create_dataset(f"variance_explained/r2_per_factor/{GROUP}", data=explained.to_numpy())
         for name, x in cells.items():
             file.create_dataset(f"data/{name}/{GROUP}", data=x, compression="gzip")
 
@@ -81,23 +88,16 @@ def _views(model: GCMF, samples: str) -> dict[str, str]:
     return {name: cols if rows == samples else rows for name, rows, cols in ends if samples in (rows, cols)}
 
 
-def _write_names(file: Any, text: Any, model: GCMF, views: dict[str, str], samples: str) -> None:  # noqa: ANN401
+def _write_names(file: Any, text: Any, model: GCMF, views: dict[str, str], samples: str) -> None:
     ids = model.fitted_.vocabularies
     file.create_dataset("groups/groups", data=[GROUP], dtype=text)
     file.create_dataset("views/views", data=list(views), dtype=text)
-    file.create_dataset(f"samples/{GROUP}", data=[str(one) for one in ids[samples].ids], dtype=text)
+    file.create_dataset(f"samples/{GROUP}", data=list(map(str, ids[samples].ids)), dtype=text)
     for name, features in views.items():
-        file.create_dataset(f"features/{name}", data=[str(one) for one in ids[features].ids], dtype=text)
+        file.create_dataset(f"features/{name}", data=list(map(str, ids[features].ids)), dtype=text)
 
 
-def _write_expectations(file: Any, z: NDArray[np.float64], parts: dict[str, Loadings]) -> None:  # noqa: ANN401
-    file.create_dataset(f"expectations/Z/{GROUP}", data=z.T)
-    for name, part in parts.items():
-        file.create_dataset(f"expectations/W/{name}", data=part.weights.T)
-        file.create_dataset(f"intercepts/{name}/{GROUP}", data=part.intercept)
-
-
-def _write_options(file: Any, model: GCMF, views: dict[str, str]) -> None:  # noqa: ANN401
+def _write_options(file: Any, model: GCMF, views: dict[str, str]) -> None:
     kinds = {r.name: r.likelihood for r in model.schema_.relations}
     file.create_dataset("model_options/likelihoods", data=np.array([kinds[name] for name in views], dtype="S"))
     # Relevance is per view and factor; there is no spike and slab on top of it.
@@ -109,28 +109,21 @@ def _write_options(file: Any, model: GCMF, views: dict[str, str]) -> None:  # no
     file.create_dataset("training_stats/number_factors", data=np.array([model.n_factors_active_], dtype=np.float64))
 
 
-def _write_explained(file: Any, model: GCMF, views: dict[str, str]) -> None:  # noqa: ANN401
-    """MOFA2 counts in percent."""
-    table = 100.0 * variance_table(model).loc[list(views)]
-    file.create_dataset(f"variance_explained/r2_total/{GROUP}", data=table.pop("total").to_numpy())
-    file.create_dataset(f"variance_explained/r2_per_factor/{GROUP}", data=table.to_numpy())
-
-
 def _cells(
-    model: GCMF, data: Any, layer: PerView, parts: dict[str, Loadings], samples: str  # noqa: ANN401
-) -> dict[str, NDArray[np.float64]]:  # fmt: skip
+    model: GCMF, data: Any, layer: PerView, parts: dict[str, Loadings], samples: str
+) -> dict[str, NDArray[np.float64]]:
     """Every view as the model saw it, with all samples of the model; NaN where nothing was observed."""
     ids, kinds = model.fitted_.vocabularies, {r.name: r.likelihood for r in model.schema_.relations}
     features = _views(model, samples)
-    found = {view.name: view for view in read_views(data, layer=layer).views}
-    absent = [name for name in features if name not in found]
+    given = {view.name: view for view in read_views(data, layer=layer).views}
+    absent = [name for name in features if name not in given]
     if absent:
         msg = f"The data have no view {absent[0]!r}, which the model was fitted to; pass what was fitted."
         raise StorageError(msg)
     stored = data.uns.get("gcmf", {}).get("params", {}).get("standardized", {})
     cells = {}
     for name, side in features.items():
-        view = found[name]
+        view = given[name]
         at = ids[side].ids.get_indexer(view.var)
         if set(ids[side].ids) - set(view.var):
             msg = f"The data lack features of view {name!r} that the model was fitted to; pass what was fitted."

@@ -56,15 +56,15 @@ def genomic_proximity(  # noqa: PLR0913 - the contract
         if not value > 0 or (name == "cutoff" and value >= 1):
             msg = f"{name} must be positive{', and cutoff below 1' if name == 'cutoff' else ''}. Got {value!r} instead."
             raise OptionError(msg)
-    places = [_places(var, side, chrom, start) for var, side in ((var_a, "var_a"), (var_b, "var_b"))]
-    i, j, near = _pairs(*places, scale=scale, reach=-np.log(cutoff) * scale)
+    located = [_located(var, side, chrom, start) for var, side in ((var_a, "var_a"), (var_b, "var_b"))]
+    i, j, near = _pairs(*located, scale=scale, reach=-np.log(cutoff) * scale)
     if random_state is not None:
         hit = np.random.default_rng(random_state).random(len(near)) < near
         i, j, near = i[hit], j[hit], np.ones(int(hit.sum()))
     return sparse.csr_array((near, (i, j)), shape=(len(var_a), len(var_b)))
 
 
-def _places(var: pd.DataFrame, side: str, chrom: str, start: str) -> pd.DataFrame:
+def _located(var: pd.DataFrame, side: str, chrom: str, start: str) -> pd.DataFrame:
     """Chromosome, position and row number of the features that have both, sorted by position."""
     for option, column in (("chrom", chrom), ("start", start)):
         if column not in var.columns:
@@ -80,7 +80,7 @@ def _pairs(a: pd.DataFrame, b: pd.DataFrame, *, scale: float, reach: float) -> t
     """Rows of a, rows of b and their proximity, for all pairs within reach."""
     others = {key: part for key, part in b.groupby("chrom", sort=False)}
     none = np.empty(0, dtype=np.int64)
-    found: list[tuple[NDArray[Any], ...]] = [(none, none, np.empty(0))]
+    pairs: list[tuple[NDArray[Any], ...]] = [(none, none, np.empty(0))]
     for key, part in a.groupby("chrom", sort=False):
         if key not in others:
             continue
@@ -90,6 +90,5 @@ def _pairs(a: pd.DataFrame, b: pd.DataFrame, *, scale: float, reach: float) -> t
         first = np.repeat(np.arange(len(here)), count)
         second = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count) + np.repeat(low, count)
         near = np.exp(-np.abs(here[first] - there[second]) / scale)
-        found.append((part["row"].to_numpy()[first], others[key]["row"].to_numpy()[second], near))
-    i, j, near = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    return i, j, near
+        pairs.append((part["row"].to_numpy()[first], others[key]["row"].to_numpy()[second], near))
+    return tuple(np.concatenate(parts) for parts in zip(*pairs, strict=True))

@@ -64,24 +64,26 @@ def variance_table(model: GCMF) -> pd.DataFrame:
     return rest.div(left.where(left > 0, np.inf), axis=0)
 
 
-def write_results(data: Any, mods: Mapping[str, Any], views: Views, model: GCMF, params: dict[str, Any]) -> None:  # noqa: ANN401
+def write_results(data: Any, mods: Mapping[str, Any], views: Views, model: GCMF, params: dict[str, Any]) -> None:
     """Fill obsm, varm and uns; what was not used is NaN."""
     key = "gcmf"
     z, size = unit_factors(model)
-    known = {view.name: _spread(loadings(model, view.name, size).weights, view.at_var, mods[view.name].n_vars)
-             for view in views.views}  # fmt: skip
+    spread = {
+        view.name: _spread(loadings(model, view.name, size).weights, view.at_var, mods[view.name].n_vars)
+        for view in views.views
+    }
     data.obsm[f"X_{key}"] = _spread(z, views.at_obs, data.n_obs)
-    for name, weights in known.items():
+    for name, weights in spread.items():
         mods[name].varm[key] = weights
     if hasattr(data, "mod"):
         whole = np.full((data.n_vars, z.shape[1]), np.nan)
-        for name, weights in known.items():
+        for name, weights in spread.items():
             # Positions count from 1; 0 is a feature that the modality does not have.
             at = np.asarray(data.varmap[name]).ravel().astype(np.int64)
             whole[at > 0] = weights[at[at > 0] - 1]
         data.varm[key] = whole
     structure = structure_table(model.fitted_)
-    structure["relations"] = [", ".join(found) for found in structure["relations"]]
+    structure["relations"] = structure["relations"].map(", ".join)
     data.uns[key] = {"structure": structure, "variance_explained": variance_table(model), "params": params}
 
 

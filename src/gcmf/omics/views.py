@@ -1,4 +1,4 @@
-"""From AnnData and MuData to views: one matrix per modality, with the names of its observations and features."""
+"""From AnnData and MuData to views: a matrix per modality, the names of its rows and columns, what its values say."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Views:
     """Where they stand in the object."""
 
 
-def modalities(data: Any) -> dict[str, Any]:  # noqa: ANN401 - AnnData or MuData
+def modalities(data: Any) -> dict[str, Any]:
     """Return the AnnData of each modality by name; refuse what is neither AnnData nor MuData."""
     if hasattr(data, "mod"):
         if getattr(data, "axis", 0) != 0:
@@ -57,22 +57,22 @@ def modalities(data: Any) -> dict[str, Any]:  # noqa: ANN401 - AnnData or MuData
                 " Use gcmf.GCMF with a Collection for anything else."
             )
             raise DataError(msg)
-        found = dict(data.mod)
+        mods = dict(data.mod)
     elif hasattr(data, "obs_names") and hasattr(data, "X"):
-        found = {ALONE: data}
+        mods = {ALONE: data}
     else:
         msg = f"gcmf.omics takes a MuData or an AnnData. Got {type(data).__name__} instead."
         raise DataError(msg)
-    if not found:
+    if not mods:
         msg = "This MuData has no modality; there is nothing to fit."
         raise DataError(msg)
-    if OBSERVATIONS in found:
+    if OBSERVATIONS in mods:
         msg = f"A modality is named {OBSERVATIONS!r}, which is what the observations are called here; rename it."
         raise DataError(msg)
-    return found
+    return mods
 
 
-def read_views(data: Any, *, layer: PerView = None, use_var: PerView = None, use_obs: str | None = None) -> Views:  # noqa: ANN401
+def read_views(data: Any, *, layer: PerView = None, use_var: PerView = None, use_obs: str | None = None) -> Views:
     """Read every modality of a MuData, or the one of an AnnData, backed ones too."""
     mods = modalities(data)
     layers, columns = per_view("layer", layer, mods), per_view("use_var", use_var, mods)
@@ -83,8 +83,7 @@ def read_views(data: Any, *, layer: PerView = None, use_var: PerView = None, use
     views = []
     for name, mod in mods.items():
         at = np.flatnonzero(mod.obs_names.isin(data.obs_names[kept]))
-        strict = isinstance(use_var, Mapping)
-        at_var = _features(name, mod, columns[name], strict=strict)
+        at_var = _features(name, mod, columns[name], strict=isinstance(use_var, Mapping))
         x = _matrix(name, mod, layers[name])[at][:, at_var]
         views.append(View(name, x, mod.obs_names[at], mod.var_names[at_var], at_var))
     return Views(tuple(views), data.obs_names[kept], kept)
@@ -102,7 +101,7 @@ def per_view(option: str, given: PerView, names: Mapping[str, object]) -> dict[s
     return {name: given.get(name) for name in names}
 
 
-def _observations(data: Any, mods: Mapping[str, Any], use_obs: str | None) -> NDArray[np.intp]:  # noqa: ANN401
+def _observations(data: Any, mods: Mapping[str, Any], use_obs: str | None) -> NDArray[np.intp]:
     """Where the observations stand that are used."""
     names: pd.Index[Any] = data.obs_names
     if use_obs is None or use_obs == "union":
@@ -124,15 +123,13 @@ def _observations(data: Any, mods: Mapping[str, Any], use_obs: str | None) -> ND
     return np.flatnonzero(kept)
 
 
-def _features(name: str, mod: Any, column: str | None, *, strict: bool) -> NDArray[np.intp]:  # noqa: ANN401
+def _features(name: str, mod: Any, column: str | None, *, strict: bool) -> NDArray[np.intp]:
     """Where the features stand that are used: all, or those that a boolean column of .var marks."""
-    if column is None:
-        return np.arange(mod.n_vars)
-    if column not in mod.var.columns:
-        if strict:
-            hint = did_you_mean(column, map(str, mod.var.columns))
-            msg = f"use_var={column!r} is not a column of .var of view {name!r}.{hint}"
-            raise DataError(msg)
+    if column is not None and column not in mod.var.columns and strict:
+        hint = did_you_mean(column, map(str, mod.var.columns))
+        msg = f"use_var={column!r} is not a column of .var of view {name!r}.{hint}"
+        raise DataError(msg)
+    if column is None or column not in mod.var.columns:
         return np.arange(mod.n_vars)
     kept = _flags(mod.var[column], f"use_var={column!r} of view {name!r}")
     if not kept.any():
@@ -150,7 +147,7 @@ def _flags(column: pd.Series[Any], what: str) -> NDArray[np.bool_]:
         raise DataError(msg) from error
 
 
-def _matrix(name: str, mod: Any, layer: str | None) -> Any:  # noqa: ANN401 - dense or sparse
+def _matrix(name: str, mod: Any, layer: str | None) -> Any:
     """Return X or a layer, in memory."""
     if layer is not None and layer not in mod.layers:
         known = ", ".join(map(repr, mod.layers)) or "none"
@@ -165,3 +162,49 @@ def _matrix(name: str, mod: Any, layer: str | None) -> Any:  # noqa: ANN401 - de
     elif hasattr(x, "compute"):  # dask
         x = x.compute()
     return x.tocsr() if sparse.issparse(x) else np.asarray(x[()] if hasattr(x, "id") else x)
+
+
+# --- what the values of a view say ---------------------------------------------------------------------------
+
+
+def guess_likelihood(x: Any) -> str:
+    """Return "bernoulli" for 0/1, "poisson" for other whole numbers >= 0, "gaussian" for the rest."""
+    values = x.data if sparse.issparse(x) else np.asarray(x)
+    if values.dtype.kind == "b":
+        return "bernoulli"
+    seen = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    if not seen.size or seen.min() < 0:
+        return "gaussian"
+    if seen.max() <= 1 and ((seen == 0) | (seen == 1)).all():
+        return "bernoulli"
+    return "poisson" if np.isfinite(seen.max()) and (seen == np.floor(seen)).all() else "gaussian"
+
+
+def feature_deviation(x: Any, *, blanks: str) -> NDArray[np.float64]:
+    """Standard deviation of each feature's observed cells, and 1 for a feature that does not vary, (p,)."""
+    if sparse.issparse(x):
+        cells = x.tocsc().astype(np.float64)
+        listed = np.diff(cells.indptr)
+        n = np.full(x.shape[1], x.shape[0]) if blanks == "zero" else listed
+        mean = _ratio(np.asarray(cells.sum(axis=0)).ravel(), n)
+        cells.data = (cells.data - np.repeat(mean, listed)) ** 2
+        squares = np.asarray(cells.sum(axis=0)).ravel() + (n - listed) * mean**2
+    else:
+        dense = np.asarray(x, dtype=np.float64)
+        n = (~np.isnan(dense)).sum(axis=0)
+        mean = _ratio(np.nansum(dense, axis=0), n)
+        squares = np.nansum((dense - mean) ** 2, axis=0)
+    deviation = np.sqrt(_ratio(squares, n))
+    # What is left of a constant column is rounding.
+    return np.where(deviation > 1e-7 * np.abs(mean), deviation, 1.0)
+
+
+def divide_columns(x: Any, deviation: NDArray[np.float64]) -> Any:
+    """Return x with every column divided by its own number; what is sparse stays sparse."""
+    if sparse.issparse(x):
+        return (x @ sparse.diags_array(1.0 / deviation)).tocsr()
+    return np.asarray(x, dtype=np.float64) / deviation
+
+
+def _ratio(total: NDArray[np.float64], n: NDArray[Any]) -> NDArray[np.float64]:
+    return np.asarray(np.divide(total, n, out=np.zeros(len(total)), where=n > 0))

@@ -4,9 +4,7 @@ Each function returns a `matplotlib.figure.Figure`, made without pyplot: it show
 `figure.savefig("name.png")` writes it anywhere, with or without a screen.
 """
 
-from gcmf.plot.convergence import convergence
-from gcmf.plot.explained import variance_explained
+from gcmf.plot.model import convergence, structure, variance_explained
 from gcmf.plot.schema import schema
-from gcmf.plot.structure import structure
 
 __all__ = ["convergence", "schema", "structure", "variance_explained"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse.csgraph import shortest_path
 
 from gcmf.data.collection import Collection
 from gcmf.plot.style import INK, LIKELIHOOD_COLORS, MUTED, PAPER, new_figure, styled
@@ -20,13 +21,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-class _Facts(NamedTuple):
-    schema: Schema
-    sizes: dict[str, int]
-    notes: dict[str, str]
-    """What to say of each relation under its name."""
-
-
 def schema(of: Collection | GCMF) -> Figure:
     """Draw the schema of a collection or of a fitted model: entity sets with sizes, relations with kinds."""
     with styled():
@@ -37,18 +31,18 @@ def schema(of: Collection | GCMF) -> Figure:
 
 def draw_schema(ax: Axes, of: Collection | GCMF) -> None:
     """Draw the schema into given axes."""
-    facts = _facts(of)
-    places = layout(facts.schema)
+    schema, sizes, notes = _facts(of)
+    places = layout(schema)
     middle: dict[str, Any] = {"ha": "center", "va": "center"}
-    for relation in facts.schema.relations:
-        ends = places[[facts.schema.entity_index(name) for name in (relation.rows, relation.cols)]]
+    for relation in schema.relations:
+        ends = places[[schema.entity_index(name) for name in (relation.rows, relation.cols)]]
         color = LIKELIHOOD_COLORS.get(relation.likelihood, MUTED)
         ax.plot(ends[:, 0], ends[:, 1], color=color, linewidth=2.5, zorder=1)
-        text = f"{relation.name}\n{facts.notes[relation.name]}"
+        text = f"{relation.name}\n{notes[relation.name]}"
         x, y = ends.mean(axis=0)
         ax.text(x, y, text, color=color, fontsize=9, bbox=_box(PAPER, 0.25), zorder=2, **middle)
-    for (x, y), name in zip(places, facts.schema.entities, strict=True):
-        text = f"{name}\n{facts.sizes[name]:,}"
+    for (x, y), name in zip(places, schema.entities, strict=True):
+        text = f"{name}\n{sizes[name]:,}"
         ax.text(x, y, text, color=PAPER, fontweight="bold", bbox=_box(INK, 0.55), zorder=3, **middle)
     low, high = places.min(axis=0), places.max(axis=0)
     margin = max(0.25, 0.4 - (high[1] - low[1]) / 2)
@@ -90,8 +84,7 @@ def _turned(places: Floats) -> Floats:
     if size[0] - size[-1] > 0.05 * size[0]:
         places = places @ axes.T
         return places * np.where(places[0] * np.array([-1, 1]) < -1e-9, -1.0, 1.0)
-    first = np.arctan2(places[0, 1], places[0, 0])
-    turn = np.pi / 2 - first
+    turn = np.pi / 2 - np.arctan2(places[0, 1], places[0, 0])
     rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
     turned: Floats = places @ rotation
     return turned
@@ -99,27 +92,24 @@ def _turned(places: Floats) -> Floats:
 
 def _hops(schema: Schema) -> Floats:
     """Relations on the shortest way between two sets, (E, E); a little more than any for none at all."""
-    n = len(schema.entities)
-    hops = np.full((n, n), np.inf)
-    np.fill_diagonal(hops, 0.0)
+    joined = np.zeros((len(schema.entities), len(schema.entities)))
     for relation in schema.relations:
-        r, c = schema.entity_index(relation.rows), schema.entity_index(relation.cols)
-        hops[r, c] = hops[c, r] = 1.0
-    for k in range(n):
-        hops = np.minimum(hops, hops[:, k, None] + hops[None, k, :])
+        joined[schema.entity_index(relation.rows), schema.entity_index(relation.cols)] = 1.0
+    hops: Floats = shortest_path(joined, directed=False, unweighted=True)
     farthest = hops[np.isfinite(hops)].max()
     return np.where(np.isfinite(hops), hops, farthest + 1.0)
 
 
-def _facts(of: Collection | GCMF) -> _Facts:
+def _facts(of: Collection | GCMF) -> tuple[Schema, dict[str, int], dict[str, str]]:
+    """Return the schema, the size of each entity set, and what to say of each relation under its name."""
     if isinstance(of, Collection):
         sizes = {name: entity.size for name, entity in of.entities.items()}
         notes = {r.name: f"{r.likelihood}\n{of.relations[r.name].n_cells:,} cells" for r in of.schema.relations}
-        return _Facts(of.schema, sizes, notes)
+        return of.schema, sizes, notes
     fitted = of.fitted_
     sizes = {name: len(vocabulary) for name, vocabulary in fitted.vocabularies.items()}
     notes = {
         r.name: f"{r.likelihood}\n{total:.0%} explained"
         for r, total in zip(fitted.schema.relations, fitted.explained.total, strict=True)
     }
-    return _Facts(fitted.schema, sizes, notes)
+    return fitted.schema, sizes, notes

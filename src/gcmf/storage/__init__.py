@@ -30,14 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["check", "load", "save", "to_dict"]
 
 
-def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
-    """Write a fitted model to one file, whole or not at all; an older file stays until the new one is there.
-
-    Raises
-    ------
-    StorageError
-        When the path cannot be written, or the model holds something that a file cannot.
-    """
+def save(model: Any, path: str | Path) -> None:
+    """Write a fitted model to one file, whole or not at all; an older file stays until the new one is there."""
     path = Path(path)
     check_target(path)
     document = _with_ids(describe(model), lambda ids, entity: encode(ids, entity=entity))
@@ -49,14 +43,8 @@ def save(model: Any, path: str | Path) -> None:  # noqa: ANN401 - any estimator
     write(path, document)
 
 
-def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:  # noqa: ANN401 - one of the classes
-    """Read a model that `save` wrote, as one of these classes: a file never chooses what is imported.
-
-    Raises
-    ------
-    StorageError
-        When the file is missing, damaged, written by a newer gcmf, or no gcmf model at all.
-    """
+def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:
+    """Read a model that `save` wrote, as one of these classes: a file never chooses what is imported."""
     path = Path(path)
     try:
         version, document = read(path)
@@ -66,7 +54,7 @@ def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:  # noqa: AN
         raise StorageError(msg) from error
 
 
-def to_dict(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
+def to_dict(model: Any) -> dict[str, Any]:
     """Return a fitted model as plain numbers, strings, lists and NumPy arrays; ids are lists."""
     return _with_ids(describe(model), lambda ids, _: ids.tolist())
 

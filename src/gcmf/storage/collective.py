@@ -15,11 +15,11 @@ from gcmf.data.schema import RelationSchema, Schema
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import GcmfError, StorageError
-from gcmf.likelihoods import Gaussian, resolve
+from gcmf.likelihoods import known
 from gcmf.model.explained import Explained
 from gcmf.model.fitted import Fitted
 from gcmf.storage.ids import decode
-from gcmf.storage.layout import LIKELIHOODS, SCHEMA, MalformedError, Matcher, refuse, refuse_faults
+from gcmf.storage.layout import SCHEMA, MalformedError, Matcher, refuse, refuse_faults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,12 +52,12 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
     }
 
 
-def _listed(value: Any) -> Any:  # noqa: ANN401 - an array, or several
+def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
 def _write_likelihood(likelihood: Likelihood) -> dict[str, Any]:
-    if type(likelihood) is not type(resolve(likelihood.name)):
+    if type(likelihood) is not known().get(likelihood.name):
         msg = f"A model file holds the likelihoods of gcmf.likelihoods, not a {type(likelihood).__qualname__}."
         raise StorageError(msg)
     return {"name": likelihood.name, **asdict(likelihood)}  # type: ignore[call-overload]  # each is a dataclass
@@ -86,6 +86,8 @@ def schema_matcher(document: dict[str, Any]) -> Matcher:
     _check_schema(entities, relations)
 
     def member_of(dim: str, n: int) -> str:
+        if dim == "parameters":
+            return f"parameters of relation {n}"
         if dim not in ("members", "ends", "columns"):
             return dim
         if dim == "members":
@@ -144,11 +146,13 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
 
 def _read_likelihood(written: dict[str, Any], where: str) -> Likelihood:
     name = written.get("name")
-    if not isinstance(name, str) or name not in LIKELIHOODS:
-        refuse(f"{where}/name", name, f"one of {', '.join(LIKELIHOODS)}")
-    Matcher().match(written, LIKELIHOODS[name], where)
+    if not isinstance(name, str) or name not in known():
+        refuse(f"{where}/name", name, f"one of {', '.join(known())}")
+    cls = known()[name]
+    options = dict.fromkeys((f.name for f in fields(cls)), str | int | float)  # type: ignore[arg-type]  # a dataclass
+    Matcher().match(written, {"name": str, **options}, where)
     try:
-        return type(resolve(name))(**{key: value for key, value in written.items() if key != "name"})
+        return cls(**{key: value for key, value in written.items() if key != "name"})
     except (GcmfError, TypeError) as error:  # TypeError: an integer that is beyond all floats
         msg = f"{where}: {error}"
         raise MalformedError(msg) from error
@@ -158,20 +162,22 @@ def _read_units(relation: dict[str, Any], m: int) -> Units | None:
     if "units" not in relation:
         return None
     where = f"relations/{m}/units"
-    if relation["likelihood"]["name"] != "gaussian":
+    if not known()[relation["likelihood"]["name"]].standardized:
         refuse(where, relation["units"], "nothing, as only Gaussian cells have units,")
     return Units(**relation["units"])
 
 
 def _check_numbers(fitted: Fitted) -> None:
     """Refuse arrays of the right form that contradict each other."""
-    real = np.array([isinstance(likelihood, Gaussian) for likelihood in fitted.likelihoods])
-    plain = (fitted.center == 0) & (fitted.scale == 1) & (fitted.noise == 0)
+    as_given = ~np.array([likelihood.standardized for likelihood in fitted.likelihoods])
+    moved = (fitted.center != 0) | (fitted.scale != 1)
     off = ~fitted.on
     sums = [np.abs(a).max(axis=0, initial=0.0) for pair in zip(fitted.mean, fitted.var, strict=True) for a in pair]
     faults = {
-        "fitted/noise is zero for Gaussian cells": bool((fitted.noise[real] <= 0).any()),
-        "fitted/center, scale or noise are of Gaussian cells, and the relation is not": not plain[~real].all(),
+        "fitted/parameters are not what the likelihood of their relation learns": not all(
+            likelihood.is_settled(p) for likelihood, p in zip(fitted.likelihoods, fitted.parameters, strict=True)
+        ),
+        "fitted/center or scale are of Gaussian cells, and the relation is not": bool(moved[as_given].any()),
         "fitted/prior_bias holds a negative variance": bool((fitted.prior_bias[1] < 0).any()),
         "fitted/on says that a factor is off which has members": any(
             (size[off[n // 2]] != 0).any() for n, size in enumerate(sums)
@@ -205,7 +211,7 @@ def _read_kind(kind: dict[str, Any], ids: Vocabulary, where: str) -> IdKind:
     # Vocabulary: categories are distinct, and none is null.
     categories = Vocabulary(decode(kind["categories"], size=None, where=f"{where}/categories"))
     if name == "levels":
-        fits = bool(levels) and all(isinstance(one, tuple) and len(one) == len(levels) for one in ids.ids)
+        fits = bool(levels) and all(isinstance(item, tuple) and len(item) == len(levels) for item in ids.ids)
     elif name in ("category", "Enum"):
         fits = bool((categories.index(ids.ids) >= 0).all()) and (name == "category" or _is_text(categories))
     elif name == "Categorical":
@@ -220,7 +226,7 @@ def _read_kind(kind: dict[str, Any], ids: Vocabulary, where: str) -> IdKind:
 
 
 def _is_text(ids: Vocabulary) -> bool:
-    return all(isinstance(one, str) for one in ids.ids)
+    return all(isinstance(item, str) for item in ids.ids)
 
 
 def _is_within(ids: pd.Index[Any], name: str) -> bool:

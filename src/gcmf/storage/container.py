@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 #: Raised by one whenever older versions of gcmf could no longer read what is written, or would misread it.
 #: 1: the units of columns stood beside the model. 2: they are part of it, and PCA, CCA and GFA can be saved.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _KEY = "gcmf"
 #: Values within values: more than any model has, and far less than would exhaust the stack.
 _DEEPEST = 12
@@ -75,7 +75,7 @@ def _open(path: Path) -> tuple[dict[str, Any], Tensors]:
         raise StorageError(msg) from error
 
 
-def _tensor(file: Any, name: str) -> npt.NDArray[Any]:  # noqa: ANN401 - safetensors has no types
+def _tensor(file: Any, name: str) -> npt.NDArray[Any]:
     kind = file.get_slice(name).get_dtype()
     if kind not in _TYPES:
         msg = f"the array {name!r} is of type {kind}, and only {', '.join(_TYPES)} are written"
@@ -109,8 +109,8 @@ def _is_shallow(value: object) -> bool:
     """Whether values are nested no deeper than models are: what follows may recurse then."""
     level = [value]
     for _ in range(_DEEPEST):
-        level = [part for one in level if isinstance(one, dict | list)
-                 for part in (one.values() if isinstance(one, dict) else one)]  # fmt: skip
+        nested = [list(part.values()) if isinstance(part, dict) else part for part in level]
+        level = [part for parts in nested if isinstance(parts, list) for part in parts]
     return not level
 
 
@@ -151,7 +151,7 @@ def _attach(model: dict[str, Any], tensors: Tensors) -> dict[str, Any]:
     return model
 
 
-def _inside(place: Any, step: str, name: str) -> tuple[str | int, Any]:  # noqa: ANN401 - nested values
+def _inside(place: Any, step: str, name: str) -> tuple[str | int, Any]:
     """Return the key of a step and what lies there."""
     if isinstance(place, dict) and step in place:
         return step, place[step]

@@ -15,7 +15,18 @@ from gcmf.fit import Status
 from gcmf.options import Priors
 from gcmf.storage.collective import schema_matcher
 from gcmf.storage.ids import decode
-from gcmf.storage.layout import DATA, DOCUMENTS, NUMBER, SCHEMA, Each, MalformedError, Matcher, refuse, refuse_faults
+from gcmf.storage.layout import (
+    DATA,
+    DOCUMENTS,
+    NUMBER,
+    SCHEMA,
+    Each,
+    MalformedError,
+    Matcher,
+    Piece,
+    refuse,
+    refuse_faults,
+)
 
 #: Parameters of estimators that older versions had and wrote; a model that was fitted needs none of them.
 _FORMER_PARAMS = ("solver", "damping")
@@ -24,14 +35,8 @@ _LARGEST = 1e100
 _VIEW_COUNTS = {"PCA": 1, "CCA": 2}
 
 
-def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
-    """Return everything that makes up a fitted model; only the ids are still pandas indexes.
-
-    Raises
-    ------
-    StorageError
-        When a parameter has a value that cannot be written down.
-    """
+def describe(model: Any) -> dict[str, Any]:
+    """Return everything that makes up a fitted model; only the ids are still pandas indexes."""
     cls = type(model)
     if cls.__name__ not in DOCUMENTS or not cls.__module__.startswith("gcmf."):
         msg = f"A model file holds one of {', '.join(DOCUMENTS)}, not a {cls.__module__}.{cls.__qualname__}."
@@ -47,14 +52,8 @@ def describe(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
     }
 
 
-def rebuild(document: dict[str, Any], classes: Mapping[str, type[Any]]) -> Any:  # noqa: ANN401 - one of the classes
-    """Return the model that `describe` took, whose ids are encoded, as one of the classes that are known by name.
-
-    Raises
-    ------
-    MalformedError
-        When some part of it does not fit the description of such a file, or the other parts.
-    """
+def rebuild(document: dict[str, Any], classes: Mapping[str, type[Any]]) -> Any:
+    """Return the model that `describe` took, whose ids are encoded, as one of the classes that are known by name."""
     name = document.get("class")
     if not isinstance(name, str) or name not in classes:
         refuse("class", name, f"one of {', '.join(classes)}")
@@ -98,7 +97,21 @@ def upgrade(document: dict[str, Any], version: int) -> dict[str, Any]:
     if isinstance(document.get("params"), dict):
         for name in _FORMER_PARAMS:
             document["params"].pop(name, None)
-    return _from_1(document) if version == 1 else document
+    if version <= 1:
+        document = _from_1(document)
+    return _from_2(document) if version <= 2 and document.get("class") == "GCMF" else document
+
+
+def _from_2(document: dict[str, Any]) -> dict[str, Any]:
+    """`noise` held the noise variance of every relation, zero where it was not Gaussian."""
+    Matcher().match({key: document.get(key) for key in SCHEMA}, SCHEMA, "")
+    Matcher().match(document.get("fitted"), dict, "fitted")
+    fitted = document["fitted"]
+    noise = fitted.pop("noise", None)
+    Matcher({"relations": len(document["relations"])}).match(noise, Piece(("relations",), 0.0), "fitted/noise")
+    names = [relation["likelihood"].get("name") for relation in document["relations"]]
+    fitted["parameters"] = [np.array([n] if name == "gaussian" else []) for n, name in zip(noise, names, strict=True)]
+    return document
 
 
 def _from_1(document: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +127,7 @@ def _from_1(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "frame": extras.get("frame", "pandas")}
 
 
-def _units_1(document: dict[str, Any], cols: str, units: Any) -> dict[str, Any]:  # noqa: ANN401 - from a file
+def _units_1(document: dict[str, Any], cols: str, units: Any) -> dict[str, Any]:
     """Return {id: [center, scale]} as two arrays in the order of the column set."""
     where = "extras/units"
     Matcher().match(units, dict, where)
@@ -131,7 +144,7 @@ def _units_1(document: dict[str, Any], cols: str, units: Any) -> dict[str, Any]:
 # --- parameters ---------------------------------------------------------------------------------------------
 
 
-def _params(model: Any) -> dict[str, Any]:  # noqa: ANN401 - any estimator
+def _params(model: Any) -> dict[str, Any]:
     """Parameters, less what is of no use later: callbacks, and a random generator that has moved on."""
     params = model.get_params(deep=False)
     params.pop("callbacks", None)
@@ -160,7 +173,7 @@ def _plain(value: object, name: str) -> object:
     raise StorageError(msg)
 
 
-def _estimator(cls: type[Any], params: dict[str, Any]) -> Any:  # noqa: ANN401 - of that class
+def _estimator(cls: type[Any], params: dict[str, Any]) -> Any:
     """Return an estimator with these parameters, of which some may be missing; `_options` refuses bad values."""
     Matcher().match(params.get("random_state"), int | None, "params/random_state")
     Matcher().match(params.get("checkpoint"), str | None, "params/checkpoint")

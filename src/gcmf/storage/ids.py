@@ -31,8 +31,13 @@ _NUMBERS = ("int64", "uint64", "float64", "float32", "bool")
 _TEXTS = ("object", "str", "string")
 _TIME = re.compile(r"(datetime64|timedelta64)\[(s|ms|us|ns)(?:, (.+))?\]")
 _OFFSET = re.compile(r"UTC(?:[+-]\d\d:\d\d)?")
-_FIELDS = {"range": ("start", "stop", "step"), "time": ("dtype", "values"), "numbers": ("values",),
-           "text": ("dtype", "buffer", "ends"), "mixed": ("buffer", "ends")}  # fmt: skip
+_FIELDS = {
+    "range": ("start", "stop", "step"),
+    "time": ("dtype", "values"),
+    "numbers": ("values",),
+    "text": ("dtype", "buffer", "ends"),
+    "mixed": ("buffer", "ends"),
+}
 _DEEPEST = 16
 """Tuples within tuples that an id may have."""
 
@@ -41,13 +46,7 @@ _DEEPEST = 16
 
 
 def encode(index: pd.Index[Any], *, entity: str) -> Encoded:
-    """Return the ids as a few plain values and arrays, from which `decode` makes an equal index.
-
-    Raises
-    ------
-    StorageError
-        When an id is of a kind that has no place in a file.
-    """
+    """Return the ids as a few plain values and arrays, from which `decode` makes an equal index."""
     if isinstance(index, pd.RangeIndex):
         return {"kind": "range", "start": index.start, "stop": index.stop, "step": index.step}
     if isinstance(index, pd.DatetimeIndex | pd.TimedeltaIndex) and _is_time(str(index.dtype)):
@@ -67,8 +66,8 @@ def refuse(index: pd.Index[Any], *, entity: str) -> None:
 
 
 def _is_time(dtype: str) -> bool:
-    found = _TIME.fullmatch(dtype)
-    return found is not None and (found[3] is None or (found[1] == "datetime64" and _is_zone(found[3])))
+    match = _TIME.fullmatch(dtype)
+    return match is not None and (match[3] is None or (match[1] == "datetime64" and _is_zone(match[3])))
 
 
 def _is_zone(name: str) -> bool:
@@ -123,13 +122,7 @@ def _tagged(item: object, depth: int = 0) -> object:
 
 
 def decode(encoded: Encoded, *, size: int | None, where: str = "ids") -> pd.Index[Any]:
-    """Return the index that `encode` took, of as many ids as expected (None: of any number but a range's).
-
-    Raises
-    ------
-    MalformedError
-        When it is nothing that `encode` returns.
-    """
+    """Return the index that `encode` took, of as many ids as expected (None: of any number but a range's)."""
     kind = encoded["kind"]
     fields = set(encoded) - {"kind"}
     if fields != set(_FIELDS[kind]):
@@ -193,7 +186,7 @@ def _unpack(encoded: Encoded, where: str) -> list[str]:
     return [content[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends, strict=True)]
 
 
-def _item(tagged: Any, where: str, depth: int = 0) -> Any:  # noqa: ANN401 - what was tagged
+def _item(tagged: Any, where: str, depth: int = 0) -> Any:
     if tagged is None or isinstance(tagged, bool | int | float | str):
         return tagged
     if not isinstance(tagged, dict) or len(tagged) != 1 or depth > _DEEPEST:

@@ -61,11 +61,6 @@ _COMMON = {
     "n_iter": int,
     "trace": Piece(("sweeps",), low=-math.inf, high=math.inf),
 }
-LIKELIHOODS = {
-    "gaussian": {"name": str},
-    "bernoulli": {"name": str, "bound": ("tight", "paper", "cell"), "zero_weight": NUMBER},
-    "poisson": {"name": str, "bound": ("tight", "paper", "cell", "exact")},
-}
 _RELATION = {"name": str, "rows": str, "cols": str, "likelihood": dict}
 _UNITS = {"center": Piece(("columns",), -DATA, DATA), "scale": Piece(("columns",), TINY, DATA)}
 
@@ -86,7 +81,7 @@ COLLECTIVE = {
         "center": Piece(("relations",), -DATA, DATA),
         "scale": Piece(("relations",), TINY, DATA),
         "offset": Piece(("relations",)),
-        "noise": Piece(("relations",), 0.0),
+        "parameters": Each(Piece(("parameters",)), of="relations"),
         "mean": Each(Piece(("members", "factors"), types=_FLOATS), of="entities"),
         "var": Each(Piece(("members", "factors"), 0.0, types=_FLOATS), of="entities"),
         "bias_mean": Each(Piece(("ends",), types=_FLOATS), of="layers"),
@@ -129,7 +124,7 @@ class Matcher:
     member_of: Callable[[str, int], str] = lambda dim, _: dim
     """The dimension that a name stands for in item n of a list: the members of which set."""
 
-    def match(self, value: object, wanted: Any, where: str, at: int = 0) -> None:  # noqa: ANN401 - a description
+    def match(self, value: object, wanted: Any, where: str, at: int = 0) -> None:
         """Refuse a value that is not as described."""
         if isinstance(wanted, Piece):
             self._array(value, wanted, where, at)
@@ -215,7 +210,7 @@ def refuse_faults(faults: dict[str, bool]) -> None:
             raise MalformedError(fault)
 
 
-def _is_text(value: Any) -> bool:  # noqa: ANN401 - a string
+def _is_text(value: Any) -> bool:
     """Whether a string is whole characters: half of one cannot be shown, or be the name of a column of polars."""
     try:
         value.encode()

@@ -7,16 +7,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gcmf.errors import DataError, did_you_mean
-from gcmf.io.duck import check_condition, check_query, connect, duck_errors, open_sqlite
-from gcmf.io.files import find_file, guess_format
-from gcmf.io.sql import MISSING, call, literal, quote
-from gcmf.io.texts import MANY, Text, read_text
+from gcmf.io.sources.duck import (
+    MISSING,
+    call,
+    check_condition,
+    check_query,
+    connect,
+    duck_errors,
+    literal,
+    open_sqlite,
+    quote,
+)
+from gcmf.io.sources.files import find_file, guess_format
+from gcmf.io.sources.texts import MANY, Readable, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from gcmf.io.schema import Source
+    from gcmf.io.sources.duck import Connection
+    from gcmf.io.sources.specs import Source
 
 BATCH = 250_000
 """Rows that are held at a time while a source is read."""
@@ -33,8 +43,7 @@ _ARROW_TYPES = {
 class Table:
     """An open source."""
 
-    connection: Any
-    """DuckDB's."""
+    connection: Connection
     sql: str
     """What stands after FROM."""
     label: str
@@ -53,58 +62,59 @@ class Table:
         """What stands after FROM, and the filter."""
         return f"{self.sql} WHERE {self.where}" if self.where else self.sql
 
+    @property
+    def numbered(self) -> str:
+        """What stands after FROM, and the filter, with the number of each row from 1, filtered ones counted too."""
+        return f"(SELECT row_number() OVER () AS gcmf_row, * FROM {self.sql}) WHERE {self.where or 'TRUE'}"
+
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         """Return a small answer."""
         with duck_errors(self.label):
             return list(self.connection.execute(query).fetchall())
 
-    def batches(self, columns: str) -> Generator[Any, None, None]:
+    def batches(self, *columns: str) -> Iterator[Any]:
         """Yield the rows that pass the filter, in order, as Arrow batches of these columns."""
+        listed = ", ".join(f"{column} AS c{at}" for at, column in enumerate(columns))
         with duck_errors(self.label):
-            yield from self.connection.sql(f"SELECT {columns} FROM {self.filtered}").to_arrow_reader(BATCH)
-
-    def whole(self, names: list[str]) -> Any:  # noqa: ANN401 - Arrow's
-        """Return the rows that pass the filter, in order, as an Arrow table of these columns."""
-        if self.arrow is not None and self.where is None:
-            return self.arrow.select(names)
-        with duck_errors(self.label):
-            return self.connection.sql(f"SELECT {', '.join(map(quote, names))} FROM {self.filtered}").to_arrow_table()
+            yield from self.connection.sql(f"SELECT {listed} FROM {self.filtered}").to_arrow_reader(BATCH)
 
     def first(self, condition: str, column: str) -> tuple[int, Any, int] | None:
-        """Return the number (from 1, filtered rows counted too), the value and the count of rows of a condition."""
-        kept = f"{self.where} AND ({condition})" if self.where else condition
-        numbered = f"(SELECT row_number() OVER () AS gcmf_row, * FROM {self.sql})"
-        found = self.ask(
-            f"SELECT gcmf_row, {quote(column)}, count(*) OVER () FROM {numbered} WHERE {kept} ORDER BY gcmf_row LIMIT 1"
+        """Return the number and the value of the first row of a condition, and how many there are."""
+        rows = self.ask(
+            f"SELECT gcmf_row, {quote(column)}, count(*) OVER () FROM {self.numbered} AND ({condition})"
+            " ORDER BY gcmf_row LIMIT 1"
         )
-        return (int(found[0][0]), found[0][1], int(found[0][2])) if found else None
+        return (int(rows[0][0]), rows[0][1], int(rows[0][2])) if rows else None
 
-    def lacking(self, names: list[str], *, where: str) -> list[str]:
-        """Return a fault for each name that is no column, or that is the name of two."""
-        shown = ", ".join(list(self.columns)[:20]) + (", ..." if len(self.columns) > 20 else "")
+    @property
+    def shown_columns(self) -> str:
+        """The first of its columns, as messages name them."""
+        return ", ".join(list(self.columns)[:20]) + (", ..." if len(self.columns) > 20 else "")
+
+    def check_columns(self, names: list[str], *, where: str) -> None:
+        """Refuse names that are no columns, or that are the name of two."""
         nameless = all(_NUMBERED.match(name) for name in self.columns)
         hint = " Its first line does not look like names: add a line with the names of the columns." * nameless
-        lacking = [
-            f"{where}: {self.label} has no column {name!r}; it has {shown}.{did_you_mean(name, self.columns)}{hint}"
+        faults = [
+            f"{where}: {self.label} has no column {name!r}; it has {self.shown_columns}."
+            f"{did_you_mean(name, self.columns)}{hint}"
             for name in names
             if name not in self.columns
         ]
-        twice = [f"{where}: {self.label} has two columns {name!r}; rename one of them."
-                 for name in names if name in self.repeated]  # fmt: skip
-        return lacking + twice
+        faults += [f"{where}: {self.label} has two columns {name!r}; rename one of them."
+                   for name in names if name in self.repeated]  # fmt: skip
+        if faults:
+            raise DataError(faults)
 
 
 def open_table(source: Source, folder: Path) -> Table:
     """Open a source; nothing but its columns is looked at, or for text all of it, to know its types.
 
-    Raises
-    ------
-    DataError
-        When it is not there, or cannot be read as what it is said to be.
+    What is not there, or cannot be read as what it is said to be, is refused.
     """
     path, label = find_file(source.source, folder), source.source
-    kind = guess_format(path)
-    kind = source.format or kind
+    guessed = guess_format(path)
+    kind = source.format or guessed
     where = check_condition(source.where, label=label) if source.where is not None else None
     if kind in ("sqlite", "duckdb"):
         return _open_database(source, path, kind=kind, where=where)
@@ -115,78 +125,77 @@ def open_table(source: Source, folder: Path) -> Table:
     query = check_query(source.query, label=label) if source.query is not None else None
     connection = connect(reads=path, steady=query is not None)
     with duck_errors(label):
-        text = _from_file(connection, path.absolute(), source, kind=kind)
-        if query is None:
-            columns = _describe(connection, text.sql) if text.arrow is None else _arrow_columns(text.arrow)
-            return Table(connection, text.sql, label, columns, where, text.repeated, text.arrow)
-        connection.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {text.sql}")
-        sql, label = f"({query}) AS gcmf_source", f"{label} (query)"
-        return Table(connection, sql, label, _describe(connection, sql), where, text.repeated)
+        file = _open_file(connection, path.absolute(), source, kind=kind)
+        if query is not None:
+            connection.execute(f"CREATE TEMP VIEW source AS SELECT * FROM {file.sql}")
+            sql = f"({query}) AS gcmf_source"
+            return Table(connection, sql, f"{label} (query)", _describe(connection, sql), where, file.repeated)
+        if file.arrow is None:
+            columns = _describe(connection, file.sql)
+        else:  # asking DuckDB about thousands of columns takes seconds
+            fields = {field.name: str(field.type) for field in file.arrow.schema}
+            columns = {name: _ARROW_TYPES.get(kind, kind.upper()) for name, kind in fields.items()}
+        return Table(connection, file.sql, label, columns, where, file.repeated, file.arrow)
 
 
-def _from_file(connection: Any, path: Path, source: Source, *, kind: str) -> Text:  # noqa: ANN401
+def _open_file(connection: Connection, path: Path, source: Source, *, kind: str) -> Readable:
     if kind == "jsonl":
-        return Text(call("read_json", path, format="newline_delimited", sample_size=-1, hive_partitioning=False))
+        return Readable(call("read_json", path, format="newline_delimited", sample_size=-1, hive_partitioning=False))
     if kind not in ("parquet", "arrow"):
         return read_text(connection, path, source, kind=kind)
-    from pyarrow import dataset  # noqa: PLC0415 - an extra
+    from pyarrow import dataset
 
-    found = dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
-    alike = len({name.lower() for name in found.schema.names}) < len(found.schema)  # DuckDB renames some of those
-    if len(found.schema) > MANY and not alike and all(str(one) in _ARROW_TYPES for one in found.schema.types):
-        whole = found.to_table()
+    data = dataset.dataset(path, format="ipc" if kind == "arrow" else kind)
+    alike = len({name.lower() for name in data.schema.names}) < len(data.schema)  # DuckDB renames some of those
+    if len(data.schema) > MANY and not alike and all(str(kind) in _ARROW_TYPES for kind in data.schema.types):
+        whole = data.to_table()
         connection.register("gcmf_arrow", whole)
-        return Text("gcmf_arrow", arrow=whole)
+        return Readable("gcmf_arrow", arrow=whole)
     if kind == "parquet":
-        return Text(call("read_parquet", path, hive_partitioning=False))
-    connection.register("gcmf_arrow", found)
-    return Text("gcmf_arrow")
+        return Readable(call("read_parquet", path, hive_partitioning=False))
+    connection.register("gcmf_arrow", data)
+    return Readable("gcmf_arrow")
 
 
-def _arrow_columns(table: Any) -> dict[str, str]:  # noqa: ANN401 - Arrow's
-    """Return names and types as DuckDB says them: asking it about thousands of columns takes seconds."""
-    return {one.name: _ARROW_TYPES.get(str(one.type), str(one.type).upper()) for one in table.schema}
-
-
-def _describe(connection: Any, sql: str) -> dict[str, str]:  # noqa: ANN401
+def _describe(connection: Connection, sql: str) -> dict[str, str]:
     return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()}
 
 
 def _open_database(source: Source, path: Path, *, kind: str, where: str | None) -> Table:
-    what = f"table {source.table}" if source.table else "query"
     if source.table is None and source.query is None:
         msg = f"{source.source} is a database: say which table, or give a query."
         raise DataError(msg)
-    label = f"{source.source} ({what})"
+    label = f"{source.source} ({f'table {source.table}' if source.table else 'query'})"
     query = source.query if source.query is not None else f"SELECT * FROM {quote(source.table or '')}"
     with duck_errors(label):
         if kind == "duckdb":
             connection = connect(path)
             sql = f"({check_query(query, label=label)}) AS gcmf_source"
-            return Table(connection, sql, label, _describe(connection, sql), where)
-        connection = connect()
-        _copy_sqlite(connection, path, f"({query.strip().removesuffix(';')}\n)")
-        return Table(connection, "gcmf_source", label, _describe(connection, "gcmf_source"), where)
+        else:
+            connection = connect()
+            sql = "gcmf_source"
+            _copy_sqlite(connection, path, f"({query.strip().removesuffix(';')}\n)")
+        return Table(connection, sql, label, _describe(connection, sql), where)
 
 
-def _copy_sqlite(connection: Any, path: Path, query: str) -> None:  # noqa: ANN401
+def _copy_sqlite(connection: Connection, path: Path, query: str) -> None:
     """Copy what SQLite answers into a table of DuckDB, a batch at a time.
 
     DuckDB's own reader of SQLite is an extension that it downloads when first used; Python's is always there.
     A column is of the widest type that SQLite has stored in it: text, else double, else integer. A text that says that
     there is no value, as NA does, is none beside numbers.
     """
-    import pyarrow as pa  # noqa: PLC0415 - an extra
+    import pyarrow as pa
 
     kinds = (pa.string(), pa.int64(), pa.float64(), pa.string())
     absent = literal(MISSING)[1:-1]
     with open_sqlite(path) as lite:
-        names = [one[0] for one in lite.execute(f"SELECT * FROM {query} LIMIT 0").description]
+        names = [described[0] for described in lite.execute(f"SELECT * FROM {query} LIMIT 0").description]
         ranks = [f"max(CASE typeof({c}) WHEN 'integer' THEN 1 WHEN 'real' THEN 2 WHEN 'null' THEN 0"
                  f" WHEN 'text' THEN 3 * (trim({c}) NOT IN ({absent})) ELSE 3 END)"
                  for c in map(quote, names)]  # fmt: skip
-        seen = lite.execute(f"SELECT {', '.join(ranks)} FROM {query}").fetchone()
-        types = [kinds[rank or 0] for rank in seen]
+        widest = lite.execute(f"SELECT {', '.join(ranks)} FROM {query}").fetchone()
+        types = [kinds[rank or 0] for rank in widest]
         schema = pa.schema(list(zip(names, types, strict=True)))
         rows = lite.execute(f"SELECT * FROM {query}")
         connection.register("gcmf_batch", schema.empty_table())
@@ -200,8 +209,7 @@ def _copy_sqlite(connection: Any, path: Path, query: str) -> None:  # noqa: ANN4
 
 def _as_arrow(column: tuple[Any, ...], kind: Any, pa: Any) -> Any:  # noqa: ANN401 - Arrow's
     if kind == pa.string():
-        column = tuple(None if one is None else str(one) for one in column)
-    else:  # the only texts among numbers are those that say that there is none
-        number = float if kind == pa.float64() else int
-        column = tuple(None if one is None or isinstance(one, str) else number(one) for one in column)
-    return pa.array(column, type=kind)
+        return pa.array([None if value is None else str(value) for value in column], type=kind)
+    # The only texts among numbers are those that say that there is none.
+    number = float if kind == pa.float64() else int
+    return pa.array([None if value is None or isinstance(value, str) else number(value) for value in column], type=kind)

@@ -1,0 +1,161 @@
+"""From each relation's own ids to those of the entity sets that relations share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf.data.cells import Cells, DuplicateCellsError, Triplets, fill_cells, list_cells
+from gcmf.data.checks import brought_ids, duplicate_faults
+from gcmf.data.positions import Coded
+from gcmf.data.raw import value_type
+from gcmf.data.relation import size_in_words
+from gcmf.data.schema import RelationSchema, likelihood_name, likelihood_support
+from gcmf.data.vocabulary import Vocabulary
+from gcmf.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+    import pandas as pd
+
+    from gcmf.data.positions import Positions
+    from gcmf.data.raw import RawCells
+    from gcmf.data.relation import Relation
+    from gcmf.data.units import Units
+    from gcmf.likelihoods import Likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class EntitySet:
+    """One entity set of a collection: its name and its ids in order."""
+
+    name: str
+    vocabulary: Vocabulary
+    declared: int = 0
+    """How many ids at its head were declared, whether or not some cell mentions them."""
+
+    @property
+    def ids(self) -> pd.Index[Any]:
+        """The ids, in the order of every array about this set."""
+        return self.vocabulary.ids
+
+    @property
+    def size(self) -> int:
+        """The number of entities."""
+        return len(self.vocabulary)
+
+    def __len__(self) -> int:
+        return self.size
+
+
+@dataclass(frozen=True, eq=False)
+class BoundRelation:
+    """A relation within a collection: its cells are indexed by the collection's entity sets."""
+
+    name: str
+    rows: str
+    cols: str
+    likelihood: str | Likelihood
+    cells: Cells
+    units: Units | None = None
+    """What its columns were standardized by, if they were, in the order of the column set."""
+
+    @property
+    def schema(self) -> RelationSchema:
+        """The relation without its data."""
+        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood))
+
+    @property
+    def n_cells(self) -> int:
+        """The number of observed cells."""
+        return self.cells.n_cells
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The sizes of its two entity sets in the collection."""
+        return self.cells.shape
+
+    @property
+    def size(self) -> str:
+        """Its sizes and its number of cells, in words."""
+        if not self.cells.filled:
+            return size_in_words(self.n_cells, self.shape)
+        rows, cols = self.cells.members()
+        return size_in_words(self.n_cells, self.shape, zeros=(len(rows), len(cols)))
+
+    def chunks(self, size: int) -> Iterator[Triplets]:
+        """Yield every observed cell in row-major order and in the units that it came in, at most `size` at a time."""
+        for part in self.cells.chunks(size):
+            x = part.x.astype(np.float64)
+            if self.units is not None:
+                center, scale = self.units.of(part.j)
+                x = center + scale * x
+            yield part._replace(x=x)
+
+    def __repr__(self) -> str:
+        return f"<BoundRelation {self.schema}, {self.size}>"
+
+
+def align(relations: Sequence[Relation], declared: Mapping[str, object]) -> dict[str, EntitySet]:
+    """Return the entity sets of checked relations: the declared ids, then the others as they first appear."""
+    sets: dict[str, EntitySet] = {}
+    for name, sources in brought_ids(relations).items():
+        head = Vocabulary(declared[name]) if name in declared else None
+        whole = sources[0][1] if head is None else head
+        for _, ids in sources:
+            whole = whole.union(ids)
+        sets[name] = EntitySet(name, whole, declared=0 if head is None else len(head))
+    return sets
+
+
+def bind(relations: Sequence[Relation], sets: Mapping[str, EntitySet]) -> list[BoundRelation]:
+    """Return checked relations with their cells indexed by the entity sets; refuse cells that are given twice."""
+    bound: list[BoundRelation] = []
+    faults: list[str] = []
+    for relation in relations:
+        cols, units = sets[relation.cols], relation.raw.units
+        try:
+            cells = _bind_cells(relation, sets[relation.rows], cols)
+        except DuplicateCellsError:
+            faults += duplicate_faults(relation)
+            continue
+        units = None if units is None else units.placed(cols.vocabulary.index(relation.col_ids), cols.size)
+        bound.append(BoundRelation(relation.name, relation.rows, relation.cols, relation.likelihood, cells, units))
+    if faults:
+        raise DataError(faults)
+    return bound
+
+
+def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
+    """Return the cells of a relation.
+
+    Where blanks are zeros, they are so between all ids that the relation brings. A listing, which cannot mention an id
+    without a cell, covers the declared ids too.
+    """
+    raw, shape = relation.raw, (rows.size, cols.size)
+    row_at = rows.vocabulary.index(raw.row_ids).astype(np.int32)
+    col_at = cols.vocabulary.index(raw.col_ids).astype(np.int32)
+    dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(raw.x)
+    if not raw.filled:
+        return list_cells(_moved(raw, row_at, col_at), shape, dtype=dtype)
+    row_members, col_members = (
+        np.union1d(np.arange(0 if raw.bounded else entities.declared), brought).astype(np.int32)
+        for entities, brought in ((rows, row_at), (cols, col_at))
+    )
+    moved = _moved(raw, np.searchsorted(row_members, row_at), np.searchsorted(col_members, col_at))
+    return fill_cells(moved, shape, row_members=row_members, col_members=col_members, dtype=dtype)
+
+
+def _moved(raw: RawCells, rows: npt.NDArray[np.integer], cols: npt.NDArray[np.integer]) -> RawCells:
+    """Return the cells with their row p at rows[p] and their column p at cols[p]."""
+    return replace(raw, i=_coded(raw.i, rows), j=_coded(raw.j, cols))
+
+
+def _coded(positions: Positions, places: npt.NDArray[np.integer]) -> Positions:
+    if np.array_equal(places, np.arange(len(places))):
+        return positions
+    return Coded(positions, places.astype(np.int32, copy=False))

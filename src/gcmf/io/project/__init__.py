@@ -1,0 +1,1 @@
+"""The project file: `schema` says what may stand in it, `read` makes a collection of it."""
