@@ -1,7 +1,7 @@
 """Our vector code against SciPy's BLAS and LAPACK: `python -m benchmarks.blas_or_tiles`.
 
 Sums Σ u uᵀ over chunks of 64 gathered rows (float32, one thread): the register tiles of `engines/simd.py`, which read
-the rows where they lie, against gathering and `ssyrk` or `sgemm`. Solves of K + 3 unknowns (float64): the elimination of
+the rows where they lie, against gathering and `ssyrk` or `sgemm`. Solves of K + 3 unknowns (float64): elimination as in
 `engines/row_kernels.py` against `dposv`. Medians of repeats; all in compiled loops, in one process.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 from numba.extending import get_cython_function_address
 from threadpoolctl import threadpool_limits
 
-from gcmf.engines.compiled import kernel
+from gcmf.engines.compiled import inlined, kernel
 from gcmf.engines.records import CHUNK
 from gcmf.engines.row_kernels import eliminate
 from gcmf.engines.simd import LANES, add_products, call, place_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 FACTORS = 8, 24, 64
 BIASES = 3
 PARTNERS, CHUNKS, SOLVES, REPEATS = 2000, 2000, 2000, 15
+LETTERS = np.frombuffer(b"LNT", np.uint8).copy()
 
 
 @kernel
@@ -53,11 +54,18 @@ def by_blas(pairs, places, sums, gathered, syrk, gemm, letters, integers, number
             call(gemm, (plain, turned, n, n, cells, one, at, n, at, n, one, out, n))
 
 
+@inlined
+def _copy(source, target):  # noqa: ANN001, ANN202
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
+
+
 @kernel
 def solve_ours(systems, A, n):  # noqa: ANN001, ANN201
     """Copy a system and solve it."""
     for s in range(len(systems)):
-        A[:] = systems[s]
+        _copy(systems[s], A)
         eliminate(A, n)
 
 
@@ -66,7 +74,7 @@ def solve_lapack(systems, A, b, n, posv, letters, integers):  # noqa: ANN001, AN
     """Copy a system and solve it; integers: n, its leading dimension, one right side, and a place for the answer."""
     lower, places = place_of(letters), integers
     for s in range(len(systems)):
-        A[:] = systems[s]
+        _copy(systems[s], A)
         for k in range(n):
             b[k] = A[k, A.shape[1] - 1]
         call(
@@ -76,45 +84,55 @@ def solve_lapack(systems, A, b, n, posv, letters, integers):  # noqa: ANN001, AN
         )  # fmt: skip
 
 
-def nanoseconds(work: Callable[[], Any], n: int) -> float:
+def nanoseconds(n: int, function: Callable[..., Any], *args: Any) -> float:  # noqa: ANN401
     """Median of repeats, for one of n."""
-    work()
+    function(*args)
     times = []
     for _ in range(REPEATS):
         start = time.perf_counter_ns()
-        work()
+        function(*args)
         times.append(time.perf_counter_ns() - start)
     return float(np.median(times)) / n
+
+
+def time_sums(K: int, rng: np.random.Generator) -> list[float]:
+    """Nanoseconds per cell by tiles, ssyrk and sgemm."""
+    syrk, gemm = (get_cython_function_address("scipy.linalg.cython_blas", name) for name in ("ssyrk", "sgemm"))
+    pairs = rng.normal(size=(PARTNERS, 2 * K)).astype(np.float32)
+    places = rng.integers(PARTNERS, size=(CHUNKS, CHUNK)).astype(np.uint64)
+    sums, gathered = np.zeros((K, K), np.float32), np.zeros((CHUNK, K), np.float32)
+    constants = LETTERS, np.array([K, CHUNK], np.int32), np.ones(1, np.float32)
+    cells = CHUNKS * CHUNK
+    return [
+        nanoseconds(cells, by_tiles, pairs, places, sums),
+        nanoseconds(cells, by_blas, pairs, places, sums, gathered, syrk, 0, *constants),
+        nanoseconds(cells, by_blas, pairs, places, sums, gathered, 0, gemm, *constants),
+    ]
+
+
+def time_solves(n: int, rng: np.random.Generator) -> list[float]:
+    """Nanoseconds per solve of n unknowns, ours and dposv."""
+    posv = get_cython_function_address("scipy.linalg.cython_lapack", "dposv")
+    width = (n // LANES + 1) * LANES
+    systems, half = np.zeros((SOLVES, n + 2, width)), rng.normal(size=(n, 2 * n))
+    systems[:, :n, :n], systems[:, :n, -1] = half @ half.T, rng.normal(size=(SOLVES, n))
+    A, b, sizes = np.zeros((n + 2, width)), np.zeros(n), np.array([n, width, 1, 0], np.int32)
+    ours = nanoseconds(SOLVES, solve_ours, systems, A, n)
+    solution = A[n, :n].copy()
+    lapack = nanoseconds(SOLVES, solve_lapack, systems, A, b, n, posv, LETTERS, sizes)
+    np.testing.assert_allclose(solution, b, rtol=1e-8, atol=1e-8)
+    return [ours, lapack]
 
 
 def main() -> None:
     """Print one line per number of factors."""
     rng = np.random.default_rng(0)
-    syrk, gemm = (get_cython_function_address("scipy.linalg.cython_blas", name) for name in ("ssyrk", "sgemm"))
-    posv = get_cython_function_address("scipy.linalg.cython_lapack", "dposv")
-    letters = np.frombuffer(b"LNT", np.uint8).copy()
-    print("            ns per cell                 ns per solve of K + 3")
+    print("            ns per cell             ns per solve of K + 3")
     print("  K      tiles    ssyrk    sgemm         ours    dposv")
     for K in FACTORS:
-        pairs = rng.normal(size=(PARTNERS, 2 * K)).astype(np.float32)
-        places = rng.integers(PARTNERS, size=(CHUNKS, CHUNK)).astype(np.uint64)
-        sums, gathered = np.zeros((K, K), np.float32), np.zeros((CHUNK, K), np.float32)
-        integers, numbers = np.array([K, CHUNK], np.int32), np.ones(1, np.float32)
-        cells = CHUNKS * CHUNK
-        row = [nanoseconds(lambda: by_tiles(pairs, places, sums), cells)]
-        for one, other in ((syrk, 0), (0, gemm)):
-            args = pairs, places, sums, gathered, one, other, letters, integers, numbers
-            row.append(nanoseconds(lambda: by_blas(*args), cells))
-        n = K + BIASES
-        width = (n // LANES + 1) * LANES
-        systems, half = np.zeros((SOLVES, n + 2, width)), rng.normal(size=(n, 2 * n))
-        systems[:, :n, :n], systems[:, :n, -1] = half @ half.T, rng.normal(size=(SOLVES, n))
-        A, b, sizes = np.zeros((n + 2, width)), np.zeros(n), np.array([n, width, 1, 0], np.int32)
-        row.append(nanoseconds(lambda: solve_ours(systems, A, n), SOLVES))
-        ours = A[n, :n].copy()
-        row.append(nanoseconds(lambda: solve_lapack(systems, A, b, n, posv, letters, sizes), SOLVES))
-        assert np.allclose(ours, b), "both solve the same system"
-        print(f"{K:3d}   {row[0]:8.2f} {row[1]:8.2f} {row[2]:8.2f}     {row[3]:8.0f} {row[4]:8.0f}")
+        tiles, syrk, gemm = time_sums(K, rng)
+        ours, lapack = time_solves(K + BIASES, rng)
+        print(f"{K:3d}   {tiles:8.2f} {syrk:8.2f} {gemm:8.2f}     {ours:8.0f} {lapack:8.0f}")
 
 
 if __name__ == "__main__":
