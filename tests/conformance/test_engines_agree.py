@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -18,6 +19,7 @@ from gcmf.engines.reference import ReferenceEngine
 from gcmf.fit import fit
 from gcmf.options import FitOptions
 from helpers import random_pattern, random_sample
+from laplace import Laplace
 from remote import RemoteEngine
 from strategies import LIKELIHOODS, PRIORS, adversarial, problems, relation
 from toys import GAUSSIAN, HYBRID, JAAKKOLA
@@ -103,6 +105,28 @@ def test_point_estimates_agree_with_the_reference(make, problem, seed):
     assert_agree(make_sample(*problem, seed), make, 1e-10)
 
 
+def with_own_priors(given, sizes, rng):
+    """Prior means away from zero; of means and of precisions, some are the same for all rows and some are not."""
+    priors = []
+    for prior, d in zip(given.priors, sizes, strict=True):
+        n_means, n_precisions = rng.choice([1, d], size=2)
+        mean = rng.normal(size=(n_means, prior.mean.shape[1]))
+        precision = prior.precision * rng.uniform(0.5, 2.0, (n_precisions, prior.mean.shape[1]))
+        priors.append(prior._replace(mean=mean, precision=precision))
+    return given._replace(priors=tuple(priors))
+
+
+@every_engine
+@every_dtype
+@adversarial(30)
+@given(drawn=st.data(), seed=st.integers(0, 10**6))
+def test_rows_with_priors_of_their_own_agree(make, dtype, drawn, seed):
+    sample = make_sample(*drawn.draw(problems(dtype=dtype)), seed)
+    own = with_own_priors(sample.given, sample.spec.sizes, np.random.default_rng(seed))
+    changed = SimpleNamespace(problem=sample.problem, state=sample.state, given=own)
+    assert_agree(changed, make, TOLERANCE[dtype])
+
+
 def wide_collection(likelihood, layout, seed=0):
     """Rows of more cells than one chunk holds, and more factors than one vector has lanes."""
     rng = np.random.default_rng(seed)
@@ -114,7 +138,7 @@ def wide_collection(likelihood, layout, seed=0):
 @every_engine
 @every_dtype
 @pytest.mark.parametrize("layout", ["listed", "filled"])
-@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+@pytest.mark.parametrize("likelihood", [*LIKELIHOODS, Laplace()], ids=repr)
 def test_long_rows_and_many_factors_agree(make, likelihood, layout, dtype):
     data = wide_collection(likelihood, layout)
     assert_agree(make_sample(data, FitOptions(n_factors=19, dtype=dtype), 1), make, TOLERANCE[dtype])
