@@ -164,7 +164,7 @@ class Record:
             self._written[n, name] = value
 
     def _check(self, name: str, value: Array) -> None:
-        items = self.array.dtype[name].metadata["items"]  # type: ignore[index]
+        items = self.array.dtype[name].metadata["items"]
         if not value.flags.c_contiguous or value.dtype not in [item or self.working for item in items]:
             msg = f"{name} must be contiguous and of type {items}, not {value.dtype}"
             raise TypeError(msg)
