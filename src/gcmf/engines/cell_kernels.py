@@ -79,6 +79,8 @@ def copy_row(rows_at, row, scratch_at, writing):
         if writing:
             mean[active[k]], var[active[k]] = row_mean[k], row_var[k]
         row_mean[k], row_var[k] = mean[active[k]], var[active[k]]
+    for k in range(rows.n_factors, rows.width):
+        row_mean[k] = row_var[k] = 0.0
     for b in range(len(blocks)):
         bias, bias_var = array_of(blocks[b].bias, None, real), array_of(blocks[b].bias_var, None, real)
         if writing:

@@ -41,18 +41,20 @@ _OPTIONS: dict[str, Any] = {
     # Compiled code makes no arrays: without this, every look at one would count a reference, millions of times.
     "_nrt": False,
 }
+#: Python calls none of these functions from C, and parts not at all.
+_FROM_PYTHON: dict[str, Any] = {"no_cfunc_wrapper": True, "cache": True}
 _INNER: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 _FAST: dict[str, Any] = {**_OPTIONS, "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
 
 
 def compiled(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - what njit makes
     """Compile without the interpreter's lock, dividing by zero as NumPy does, and keep the code between processes."""
-    return njit(cache=True, **_OPTIONS)(_named(function))
+    return njit(**_FROM_PYTHON, **_OPTIONS)(_named(function))
 
 
 def kernel(function: Callable[..., Any]) -> Any:  # noqa: ANN401
     """As `compiled`, for loops over rows and cells: sums may be taken in any order."""
-    return njit(cache=True, **_FAST)(_named(function))
+    return njit(**_FROM_PYTHON, **_FAST)(_named(function))
 
 
 def inlined(function: Callable[..., Any]) -> Any:  # noqa: ANN401

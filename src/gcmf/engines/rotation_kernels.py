@@ -50,18 +50,21 @@ def _turn_planes(M, weight, same, side, sheared, T, moved):
             for j in range(K):
                 if k == j or not same[k, j] or not (before[k] or before[j] or now[k] or now[j]):
                     continue
-                if k < j:
-                    angle, gain = _best_turn(M, weight, k, j)
+                for shear in range(2):
+                    # [[a, b], [c, d]] mixes the columns k and j of sets on side 0, [[a, e], [f, d]] on side 1.
+                    if shear and sheared:
+                        s, gain = _best_shear(M, weight, side, k, j)
+                        a, b, c, d, e, f = 1.0, s, 0.0, 1.0, 0.0, -s
+                    elif not shear and k < j:
+                        angle, gain = _best_turn(M, weight, k, j)
+                        a, c = math.cos(angle), math.sin(angle)
+                        b, d, e, f = -c, a, -c, c
+                    else:
+                        continue
                     if gain > _LEAST_GAIN:
                         now[k] = now[j] = True
                         gained += gain
-                        _turn(M, T, k, j, angle)
-                if sheared:
-                    s, gain = _best_shear(M, weight, side, k, j)
-                    if gain > _LEAST_GAIN:
-                        now[k] = now[j] = True
-                        gained += gain
-                        _shear(M, T, side, k, j, s)
+                        _mix(M, T, side, k, j, (a, b, c, d, e, f))
         if gained < 0.1:
             break
 
@@ -98,23 +101,6 @@ def _best_turn(M, weight, k, j):
 
 
 @inlined
-def _turn(M, T, k, j, angle):
-    """M_e ← Gᵀ M_e G and T ← T G, with G the rotation of the plane (k, j)."""
-    c, s = math.cos(angle), math.sin(angle)
-    for i in range(M.shape[1]):
-        for e in range(len(M)):
-            a, b = M[e, i, k], M[e, i, j]
-            M[e, i, k], M[e, i, j] = c * a + s * b, c * b - s * a
-        for e in range(2):
-            a, b = T[e, i, k], T[e, i, j]
-            T[e, i, k], T[e, i, j] = c * a + s * b, c * b - s * a
-    for e in range(len(M)):
-        for i in range(M.shape[1]):
-            a, b = M[e, k, i], M[e, j, i]
-            M[e, k, i], M[e, j, i] = c * a + s * b, c * b - s * a
-
-
-@inlined
 def _best_shear(M, weight, side, k, j):
     """Best s for u_j + s u_k on one side and u_k − s u_j on the other, and what it gains.
 
@@ -142,15 +128,16 @@ def _best_shear(M, weight, side, k, j):
 
 
 @inlined
-def _shear(M, T, side, k, j, s):
-    """Factor j takes s times factor k on one side, and k takes −s times j on the other: M_e and T along."""
-    K = M.shape[1]
-    for e in range(len(M)):
-        giver, taker, share = (k, j, s) if side[e] == 0 else (j, k, -s)
-        for i in range(K):
-            M[e, i, taker] += share * M[e, i, giver]
-        for i in range(K):
-            M[e, taker, i] += share * M[e, giver, i]
-    for i in range(K):
-        T[0, i, j] += s * T[0, i, k]
-        T[1, i, k] -= s * T[1, i, j]
+def _mix(M, T, side, k, j, shares):
+    """M_e ← Gᵀ M_e G and T ← T G, where G mixes the columns k and j, by the side of the set."""
+    a, b, c, d, e, f = shares
+    for n in range(len(M) + 2):
+        A, on_side = (M[n], side[n]) if n < len(M) else (T[n - len(M)], n - len(M))
+        u, v = (b, c) if on_side == 0 else (e, f)
+        for i in range(len(A)):
+            x, y = A[i, k], A[i, j]
+            A[i, k], A[i, j] = a * x + v * y, u * x + d * y
+        if n < len(M):
+            for i in range(len(A)):
+                x, y = A[k, i], A[j, i]
+                A[k, i], A[j, i] = a * x + v * y, u * x + d * y

@@ -177,21 +177,13 @@ def _measure_row(rows, b, row, scratch):
 
 
 def solve_row(rows_at, row, scratch_at):
-    """New parameters of a row from its sums: variances 1/diag(A), and means by elimination, A = Uᵀ D⁻¹ U.
-
-    A is symmetric, and its upper part is used.
-
-    Four rows are finished at a time and then taken off all that follow: what lies below the diagonal is left undefined.
-    The last row of A holds the inverses of the pivots (before them, the diagonal), the one before it the solution.
-    """
+    """New parameters of a row from its sums: variances 1/diag(A), and means that solve the system."""
     rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)
     n_u, n_blocks, point = rows.n_factors, rows.blocks.size, rows.point
     mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
     bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
     n = n_u + n_blocks
-    at = n // LANES * LANES + LANES - 1
-    A = array_of(scratch.system, (n + 2, at + 1), np.float64)
-    inverse, y = A[n + 1], A[n]
+    A = array_of(scratch.system, (n + 2, n // LANES * LANES + LANES), np.float64)
     _fill_system(rows, row, scratch, A)
     for k in range(n):
         absent = A[k, k] < 0.0
@@ -202,24 +194,36 @@ def solve_row(rows_at, row, scratch_at):
             var[k] = spread
         else:
             bias_var[k - n_u] = spread
+    eliminate(A, n)
+    for k in range(n_u):
+        mean[k] = A[n, k]
+    for b in range(n_blocks):
+        bias[b] = A[n, n_u + b]
+    return 0.0
+
+
+@inlined
+def eliminate(A, n):
+    """Solve [A | h] into row n by elimination, A = Uᵀ D⁻¹ U; A is symmetric, its upper part is used, h its last column.
+
+    Four rows are finished at a time and then taken off all that follow: what lies below the diagonal is left undefined.
+    Row n is zero before; row n + 1 holds the inverses of the pivots, and before them the diagonal.
+    """
+    width, y, inverse = A.shape[1], A[n], A[n + 1]
+    for k in range(n):
         inverse[k] = A[k, k]
     for first in range(0, n, 4):
         last = min(first + 4, n)
         for k in range(first, last):
             for done in range(first, k):
-                subtract_one(A, k, done, inverse, k // LANES * LANES, at + 1)
+                subtract_one(A, k, done, inverse, k // LANES * LANES, width)
             # Of a nearly collinear pair only rounding errors are left, of this size: no pivot is smaller.
             inverse[k] = 1.0 / max(A[k, k], PIVOT * inverse[k])
         for i in range(last, n):
-            subtract_four(A, i, first, inverse, i // LANES * LANES, at + 1)
+            subtract_four(A, i, first, inverse, i // LANES * LANES, width)
     for k in range(n - 1, -1, -1):
         # In the block of the diagonal what is not yet solved for is still zero.
-        y[k] = (A[k, at] - dot_row(A, k, y, k // LANES * LANES, at + 1)) * inverse[k]
-    for k in range(n_u):
-        mean[k] = y[k]
-    for b in range(n_blocks):
-        bias[b] = y[n_u + b]
-    return 0.0
+        y[k] = (A[k, width - 1] - dot_row(A, k, y, k // LANES * LANES, width)) * inverse[k]
 
 
 @inlined
