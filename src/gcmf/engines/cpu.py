@@ -79,7 +79,8 @@ class CpuEngine(HostState):
         """Update every row of entity set e."""
         if self._dtype.itemsize == 4 and (-2.0 * given.slope[self._least_squares]).max(initial=0.0) > PRECISE:
             self._work_in("float64")
-            self.place(self._state)
+            self.place(self.fetch())
+        self._writable()
         on, layout, measured = np.flatnonzero(given.on[e]), self._layouts[e], self._completes[e]
         work = self._prepare(e, on, given, measured)
         guard = _Guard(work, on, given.priors[e]) if layout.guarded else None
@@ -133,6 +134,9 @@ class CpuEngine(HostState):
         s, blocks, prior = self._state, self._problem.blocks[e], given.priors[e]
         width = max(-(-len(on) // LANES), 1) * LANES
         if (e, width) not in self._passes:
+            # As factors are switched off, what was made for more of them is not needed again.
+            for wider in [key for key in self._passes if key[0] == e and key[1] > width + LANES]:
+                del self._passes[wider]
             layout, edges = self._layouts[e], self._edges[e]
             self._passes[e, width] = _Pass(layout, edges, width, self._in_threads, self._n_helpers + 1)
             for b, block in enumerate(blocks):

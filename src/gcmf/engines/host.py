@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.engines.base import State
+
 if TYPE_CHECKING:
-    from gcmf.engines.base import Array, Floats, Problem, State
+    from gcmf.engines.base import Array, Floats, Problem
 
 
 class HostState:
@@ -15,9 +17,11 @@ class HostState:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._kept: dict[str, State] = {}
         self._has_cells = {block.layer: block.cells.counts() > 0 for blocks in problem.blocks for block in blocks}
         self._state: State
+        # What is kept is the state itself until somebody writes to it, and then a copy, in arrays that are spare.
+        self._kept: dict[str, State] = {}
+        self._spare: State | None = None
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -33,16 +37,30 @@ class HostState:
         return self._state.copy()
 
     def keep(self, slot: str) -> None:
-        """Remember the state, in the arrays of what was kept there if they fit."""
-        self._kept[slot] = _copied(self._state, self._kept.get(slot))
+        """Remember the state."""
+        self._spare, self._kept[slot] = self._kept.get(slot), self._state
 
     def restore(self, slot: str) -> None:
         """Go back to what was kept."""
-        self.place(_copied(self._kept[slot], self._state))
+        kept = self._kept[slot]
+        if kept.mean[0].dtype == self.dtype:
+            self._state = kept
+        else:
+            self.place(kept.copy())
 
     def drop(self, slot: str) -> None:
         """Forget what was kept."""
         del self._kept[slot]
+
+    def _writable(self) -> State:
+        """The state, to be written to in place."""
+        slots = [slot for slot, kept in self._kept.items() if kept is self._state]
+        if slots:
+            in_use = [self._state, *self._kept.values()]
+            spare = None if any(self._spare is state for state in in_use) else self._spare
+            self._kept.update(dict.fromkeys(slots, _copied(self._state, spare)))
+            self._spare = None
+        return self._state
 
     def second_moments(self) -> Floats:
         """M_e = Σ_i (ū ūᵀ + diag ũ), (E, K, K)."""
@@ -54,28 +72,38 @@ class HostState:
 
     def transform(self, T: list[Floats]) -> tuple[Floats, Floats]:
         """ū ← ū T_e, ũ ← ũ (T_e ∘ T_e)."""
-        s = self._state
-        s.mean = [_product(mean, T_e) for mean, T_e in zip(s.mean, T, strict=True)]
-        s.var = [_product(var, T_e * T_e) for var, T_e in zip(s.var, T, strict=True)]
-        return factor_sums(s.mean, s.var)
+        old, self._spare = self._state, None
+        mean = [_product(a, T_e) for a, T_e in zip(old.mean, T, strict=True)]
+        var = [_product(a, T_e * T_e) for a, T_e in zip(old.var, T, strict=True)]
+        return self._with_factors(mean, var)
 
     def scale(self, factors: Floats) -> None:
         """ū ← √f ū, ũ ← f ũ."""
-        for mean, var, factor in zip(self._state.mean, self._state.var, factors, strict=True):
+        state = self._writable()
+        for mean, var, factor in zip(state.mean, state.var, factors, strict=True):
             np.multiply(mean, np.sqrt(factor), out=mean, casting="same_kind")
             np.multiply(var, factor, out=var, casting="same_kind")
 
     def shift(self, step: Floats) -> None:
         """b̄ ← b̄ + step."""
+        state = self._writable()
         for layer in np.flatnonzero(step).tolist():
-            bias = self._state.bias_mean[layer]
+            bias = state.bias_mean[layer]
             np.add(bias, step[layer], out=bias, where=self._has_cells[layer])
 
     def extend(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:
         """Add factors after those there are."""
-        s = self._state
-        s.mean = [np.concatenate([old, new.astype(old.dtype)], axis=1) for old, new in zip(s.mean, mean, strict=True)]
-        s.var = [np.concatenate([old, new.astype(old.dtype)], axis=1) for old, new in zip(s.var, var, strict=True)]
+        old, self._spare = self._state, None
+        self._with_factors(
+            [np.concatenate([a, new.astype(a.dtype)], axis=1) for a, new in zip(old.mean, mean, strict=True)],
+            [np.concatenate([a, new.astype(a.dtype)], axis=1) for a, new in zip(old.var, var, strict=True)],
+        )
+        return factor_sums(mean, var)
+
+    def _with_factors(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:
+        """Take other factors; whoever keeps the old ones goes on with them."""
+        old = self._state
+        self._state = State(mean, var, [b.copy() for b in old.bias_mean], [b.copy() for b in old.bias_var])
         return factor_sums(mean, var)
 
 

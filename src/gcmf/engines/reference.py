@@ -29,6 +29,7 @@ class ReferenceEngine(HostState):
         blocks, totals = self._problem.blocks[e], np.full(self._problem.n_relations, np.nan)
         completed = [b for b in range(len(blocks)) if self._problem.measured(e, b)]
         totals[[blocks[b].relation for b in completed]] = 0.0
+        self._writable()
         for i in range(self._problem.sizes[e]):
             before = [self._form(e, i, b, given) for b in completed]
             self._update_row(e, i, given)
