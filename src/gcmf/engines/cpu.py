@@ -68,6 +68,7 @@ class CpuEngine(HostState):
         self._edges = [_row_ranges(layout.cost) for layout in self._layouts]
         self._passes: dict[tuple[int, int], _Pass] = {}
         self._pairs: dict[tuple[int, int], Array] = {}
+        self._products: dict[int, Array] = {}
 
     def place(self, state: State) -> None:
         """Take over these parameters."""
@@ -161,7 +162,7 @@ class CpuEngine(HostState):
             if not least_squares:
                 work.blocks.set(b, parameters=given.parameters[block.relation])
         if work.layout.whole.any():
-            work.sum_whole_rows()
+            work.sum_whole_rows(self._products)
         return work
 
     def _pairs_of(self, e: int, width: int) -> Array:
@@ -216,8 +217,7 @@ class _Pass:
             self._base_blocks, self._base_rows = layout.base_blocks.copy(), self.rows.copy()
             self._base_rows.set(blocks=self._base_blocks.array, wanted=layout.whole)
             for b in np.flatnonzero(layout.whole).tolist():
-                products = np.zeros((d if layout.matrices[b] is not None else 0, width + 3))
-                self.blocks.set(b, base=np.zeros((width + 4, width)), products=products)
+                self.blocks.set(b, base=np.zeros((width + 4, width)))
 
     def run(self, kernel: Callable[[Array, Array], None], n_ranges: int | None = None) -> None:
         """Call a kernel in every thread, each with its scratch."""
@@ -242,20 +242,33 @@ class _Pass:
         """Begin with nothing summed."""
         self.totals[:], self.sums[:], self.bias_sums[:] = 0.0, 0.0, 0.0
 
-    def sum_whole_rows(self) -> None:
-        """What is known beforehand of rows with (nearly) all of their cells; all else has been set."""
+    def sum_whole_rows(self, rooms: dict[int, Array]) -> None:
+        """What is known beforehand of rows with (nearly) all of their cells; all else has been set.
+
+        `rooms` are for the products of each block, one after the other for all sets; what was there is lost.
+        """
         cells = self._base_blocks.array["summed"].copy()
         self._base_blocks.array[:] = self.blocks.array
         self._base_blocks.array["summed"] = cells
         base_rows(self._base_rows.array, self._scratch[0].array)
         for b in np.flatnonzero(self.layout.whole).tolist():
             if (matrix := self.layout.matrices[b]) is not None:
-                pairs, bias, products = (self.blocks.get(name, b) for name in ("pairs", "partner_bias", "products"))
+                pairs, bias = self.blocks.get("pairs", b), self.blocks.get("partner_bias", b)
+                products = _room(rooms, b, (len(self.layout.present), self.width + 3))
+                self.blocks.set(b, products=products)
                 right = np.concatenate([pairs[matrix.cols, : self.width], bias[matrix.cols, None]], axis=1)
                 self._turn[0] = 0
                 self._in_threads(
                     len(self._edges) - 1, partial(matrix.multiply, self._edges, self._turn, right, products)
                 )
+
+
+def _room(rooms: dict[int, Array], b: int, shape: tuple[int, int]) -> Array:
+    """An array of this shape, whatever it holds, in the room of block b, which grows if it has to."""
+    size = shape[0] * shape[1]
+    if b not in rooms or rooms[b].size < size:
+        rooms[b] = np.zeros(size)
+    return rooms[b][:size].reshape(shape)
 
 
 def _expected(values: Floats, on: Array, shared: Floats) -> tuple[Floats, bool]:
