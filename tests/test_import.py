@@ -22,11 +22,15 @@ HEAVY = ("numba", "pandas", "sklearn", "matplotlib", "scipy", "rich", "typer", "
          "pydantic")  # fmt: skip
 FIT = """
 import json, numpy as np, gcmf
-from gcmf.engines import solve_kernels
+from gcmf.engines import compiled, row_kernels
+
+make, made = compiled.cfunc, []
+compiled.cfunc = lambda *args, **options: lambda function: made.append(make(*args, **options)(function)) or made[-1]
 gcmf.GCMF(2, max_iter=30, tol=1e-2, random_state=0, progress=False, dtype="float64").fit(
     {("a", "b"): np.random.default_rng(0).normal(size=(6, 5))})
-kernels = (solve_kernels.sweep_rows, solve_kernels.measure_rows, solve_kernels.weigh_rows)
-print(json.dumps([[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]))
+kernels = (row_kernels.sweep_rows, row_kernels.measure_rows, row_kernels.weigh_rows)
+counts = [[sum(k.stats.cache_hits.values()), sum(k.stats.cache_misses.values())] for k in kernels]
+print(json.dumps(counts + [[function.cache_hits, 1 - function.cache_hits] for function in made]))
 """
 
 

@@ -146,7 +146,8 @@ class CpuEngine(HostState):
                 )
         work = self._passes[e, width]
         work.begin(on, prior, wanted)
-        work.rows.set(n_columns=s.mean[e].shape[1], mean=s.mean[e], var=s.var[e])
+        work.rows.set(n_columns=s.mean[e].shape[1])
+        work.rows.lend(mean=s.mean[e], var=s.var[e])
         packed = set[int]()  # entity sets
         for b, block in enumerate(blocks):
             other, theirs, slope = block.other, block.other_layer, float(given.slope[block.relation])
@@ -155,10 +156,9 @@ class CpuEngine(HostState):
                 pack(s.mean[other], s.var[other], on, pairs)
                 packed.add(other)
             np.add(s.bias_mean[theirs], block.offset, out=work.blocks.get("partner_bias", b), casting="same_kind")
-            work.blocks.set(
-                b, scale=-2.0 * slope if least_squares else 1.0, slope=slope, pairs=pairs,
-                bias=s.bias_mean[block.layer], bias_var=s.bias_var[block.layer], partner_bias_var=s.bias_var[theirs],
-            )  # fmt: skip
+            work.blocks.set(b, scale=-2.0 * slope if least_squares else 1.0, slope=slope, pairs=pairs)
+            work.blocks.lend(b, bias=s.bias_mean[block.layer], bias_var=s.bias_var[block.layer])
+            work.blocks.lend(b, partner_bias_var=s.bias_var[theirs])
             if not least_squares:
                 work.blocks.set(b, parameters=given.parameters[block.relation])
         if work.layout.whole.any():

@@ -6,6 +6,7 @@ A kernel cannot be given arrays in a number that it does not know, nor quickly m
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -146,7 +147,8 @@ class Record:
 
     def get(self, name: str, n: int = 0) -> Any:  # noqa: ANN401 - what was written there
         """What was written into a field of record n."""
-        return self._written[n, name]
+        value = self._written[n, name]
+        return value() if isinstance(value, weakref.ref) else value
 
     def set(self, n: int = 0, /, **fields: Any) -> None:  # noqa: ANN401 - numbers, arrays or records
         """Write fields of record n: numbers as they are, arrays by their address, records by their contents."""
@@ -162,6 +164,14 @@ class Record:
             else:
                 self.array[n][name] = value.array[0] if isinstance(value, Record) else value
             self._written[n, name] = value
+
+    def lend(self, n: int = 0, /, **arrays: Array) -> None:
+        """As `set`, of arrays that somebody else keeps alive while kernels run, and may replace."""
+        for name, value in arrays.items():
+            before = self._written.get((n, name))
+            if before is None or before() is not value:
+                self.set(n, **{name: value})
+                self._written[n, name] = weakref.ref(value)
 
     def _check(self, name: str, value: Array) -> None:
         items = self.array.dtype[name].metadata["items"]
