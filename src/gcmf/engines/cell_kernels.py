@@ -89,8 +89,11 @@ def copy_row(rows_at, row, scratch_at, writing):
 
 
 @inlined
-def _load(cells, row, start, n, scratch, real):
-    """Cells start..start+n of one row: the partner's row, the standardised value, observed or not."""
+def _load(cells, row, start, n, values_only, scratch, real):
+    """Cells start..start+n of one row: the standardised value; the partner's row, and whether the cell is observed.
+
+    Listed cells of which nothing but the values is wanted need no more than these.
+    """
     place = array_of(scratch.place, None, np.uint64)
     x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
     partner, members = array_of(cells.partner, None, np.int32), array_of(cells.members, None, np.int32)
@@ -110,9 +113,10 @@ def _load(cells, row, start, n, scratch, real):
         else:
             for c in range(n):
                 x[c] = (np.float64(coded[first + c]) - center) * inverse
-        for c in range(n):
-            place[c] = partner[first + c]
-            seen[c] = 1
+        if not values_only:
+            for c in range(n):
+                place[c] = partner[first + c]
+                seen[c] = 1
     else:
         if cells.layout == ZEROS:
             first += start
@@ -177,15 +181,17 @@ def _squared_residuals(n, scratch, real):
 
 
 @inlined
-def _add_unit(block, n, scratch, scalars, sign, real):
-    """Targets of n observed cells of least squares, each of weight one, and sign times their scalars."""
+def _add_unit(block, first, n, scratch, scalars, sign, real):
+    """Places and targets of the listed cells first..first+n, each of weight one, and sign times their scalars."""
+    partner = array_of(block.summed.partner, None, np.int32)
     place, x = array_of(scratch.place, None, np.uint64), array_of(scratch.x, None, real)
     weight, target = array_of(scratch.weight, None, real), array_of(scratch.target, None, real)
     bias, bias_var = array_of(block.partner_bias, None, real), array_of(block.partner_bias_var, None, real)
     one, sum_wt, squares, spread = real(1), real(0), real(0), real(0)
     for c in range(n):
-        j = place[c]
+        j = np.uint64(partner[first + c])
         t = x[c] - bias[j]
+        place[c] = j
         target[c], weight[c] = t, one
         sum_wt += t
         squares += t * t
@@ -253,7 +259,7 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
     block, width = array_of(rows.blocks, None, BLOCK)[b], rows.width
     cells, squares = block.listed if measuring else block.summed, block.least_squares
     pending, total, out = 0, 0.0, array_at(out_at, (width + 4, width), np.float64)
-    scalars, unit = out[width + SCALARS], squares and cells.layout == LISTED
+    scalars, unit = out[width + SCALARS], squares and cells.layout == LISTED and not measuring
     far, begin = (
         cells.layout == LISTED and block.pairs.size > MANY_PARTNERS,
         array_of(cells.indptr, None, np.int64)[row],
@@ -265,7 +271,7 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
             partner, pairs = array_of(cells.partner, None, np.int32), array_of(block.pairs, (1, 2 * width), real)
             for c in range(begin + start + n, min(begin + start + n + CHUNK, len(partner))):
                 fetch_row(pairs, partner[c])
-        _load(cells, row, start, n, scratch, real)
+        _load(cells, row, start, n, unit, scratch, real)
         if measuring or not squares:
             _predict(block, b, start - first, n, scratch, real)
         if not squares:
@@ -279,7 +285,7 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
         if measuring:
             continue
         if unit:
-            _add_unit(block, n, scratch, scalars, sign, real)
+            _add_unit(block, begin + start, n, scratch, scalars, sign, real)
         else:
             _add_others(block, n, scratch, scalars, real)
         _sum_chunk(block, width, n, unit, scratch, real)
