@@ -8,7 +8,7 @@ number of threads. All else follows from these sums: see row_kernels.py.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import types
@@ -24,7 +24,6 @@ from gcmf.engines.simd import (
     call,
     fetch_row,
     move_row,
-    place_of,
     predictor,
     record_at,
     scale_row,
@@ -89,61 +88,14 @@ def copy_row(rows_at, row, scratch_at, writing):
     return 0.0
 
 
-class Chunk(NamedTuple):
-    """Arrays of SCRATCH for up to CHUNK cells of one row."""
-
-    place: Any
-    order: Any
-    x: Any
-    seen: Any
-    m: Any
-    v: Any
-    weight: Any
-    target: Any
-    weighted: Any
-    sums: Any
-    moments: Any
-
-
-class Partners(NamedTuple):
-    """Parameters of the other side of a block."""
-
-    pairs: Any
-    bias: Any
-    bias_var: Any
-
-
 @inlined
-def _chunk_of(scratch, width, real):
-    return Chunk(
-        array_of(scratch.place, None, np.uint64),
-        array_of(scratch.order, None, np.uint64),
-        array_of(scratch.x, None, real),
-        array_of(scratch.seen, None, real),
-        array_of(scratch.m, None, real),
-        array_of(scratch.v, None, real),
-        array_of(scratch.weight, None, real),
-        array_of(scratch.target, None, real),
-        array_of(scratch.weighted, (CHUNK, width), real),
-        array_of(scratch.chunk_sums, (width + 3, width), real),
-        array_of(scratch.moments, (3, width), real),
-    )
+def _load(cells, row, start, n, values_only, scratch, real):
+    """Cells start..start+n of one row: the standardised value; the partner's row, and whether the cell is observed.
 
-
-@inlined
-def _partners_of(block, width, real):
-    n = block.partner_bias.size
-    return Partners(
-        array_of(block.pairs, (n, 2 * width), real),
-        array_of(block.partner_bias, None, real),
-        array_of(block.partner_bias_var, None, real),
-    )
-
-
-@inlined
-def _load(cells, row, start, n, chunk):
-    """Cells start..start+n of one row: the partner's row, the standardised value, observed or not."""
-    place, x, seen = chunk.place, chunk.x, chunk.seen
+    Listed cells of which nothing but the values is wanted need no more than these.
+    """
+    place = array_of(scratch.place, None, np.uint64)
+    x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
     partner, members = array_of(cells.partner, None, np.int32), array_of(cells.members, None, np.int32)
     single, double = array_of(cells.value, None, np.float32), array_of(cells.value, None, np.float64)
     coded, kind = array_of(cells.value, None, np.uint8), cells.value_type
@@ -161,9 +113,10 @@ def _load(cells, row, start, n, chunk):
         else:
             for c in range(n):
                 x[c] = (np.float64(coded[first + c]) - center) * inverse
-        for c in range(n):
-            place[c] = partner[first + c]
-            seen[c] = 1
+        if not values_only:
+            for c in range(n):
+                place[c] = partner[first + c]
+                seen[c] = 1
     else:
         if cells.layout == ZEROS:
             first += start
@@ -193,35 +146,56 @@ def _load(cells, row, start, n, chunk):
 
 
 @inlined
-def _predict(scratch, partners, b, start, n, chunk, real):
+def _predict(block, b, start, n, scratch, real):
     """Mean m and variance v of θ for n loaded cells of the row at hand."""
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    width, place = len(mean), array_of(scratch.place, None, np.uint64)
+    moments = array_of(scratch.moments, (3, width), real)
     if start == 0:
-        mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
-        for k in range(len(mean)):
+        for k in range(width):
             u, u_var = real(mean[k]), real(var[k])
-            chunk.moments[0, k] = u
-            chunk.moments[1, k] = u * u + u_var
-            chunk.moments[2, k] = u_var
-    bias = real(array_of(scratch.row_bias, None, np.float64)[b])
-    bias_var = real(array_of(scratch.row_bias_var, None, np.float64)[b])
+            moments[0, k] = u
+            moments[1, k] = u * u + u_var
+            moments[2, k] = u_var
+    pairs = array_of(block.pairs, (block.partner_bias.size, 2 * width), real)
+    bias, bias_var = array_of(block.partner_bias, None, real), array_of(block.partner_bias_var, None, real)
+    row_bias = real(array_of(scratch.row_bias, None, np.float64)[b])
+    row_bias_var = real(array_of(scratch.row_bias_var, None, np.float64)[b])
+    m, v = array_of(scratch.m, None, real), array_of(scratch.v, None, real)
     for c in range(n):
-        j = chunk.place[c]
-        m, v = predictor(chunk.moments, partners.pairs, j)
-        chunk.m[c] = m + bias + partners.bias[j]
-        chunk.v[c] = v + bias_var + partners.bias_var[j]
+        j = place[c]
+        theta, spread = predictor(moments, pairs, j)
+        m[c] = theta + row_bias + bias[j]
+        v[c] = spread + row_bias_var + bias_var[j]
 
 
 @inlined
-def _add_unit(partners, n, chunk, scalars, sign, real):
-    """Targets of n observed cells of least squares, each of weight one, and sign times their scalars."""
+def _squared_residuals(n, scratch, real):
+    """Σ (x − m)² + v of n predicted cells."""
+    x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
+    m, v, total = array_of(scratch.m, None, real), array_of(scratch.v, None, real), 0.0
+    for c in range(n):
+        away, spread = np.float64(x[c]) - m[c], np.float64(v[c])
+        total += (away * away + spread) * seen[c]
+    return total
+
+
+@inlined
+def _add_unit(block, first, n, scratch, scalars, sign, real):
+    """Places and targets of the listed cells first..first+n, each of weight one, and sign times their scalars."""
+    partner = array_of(block.summed.partner, None, np.int32)
+    place, x = array_of(scratch.place, None, np.uint64), array_of(scratch.x, None, real)
+    weight, target = array_of(scratch.weight, None, real), array_of(scratch.target, None, real)
+    bias, bias_var = array_of(block.partner_bias, None, real), array_of(block.partner_bias_var, None, real)
     one, sum_wt, squares, spread = real(1), real(0), real(0), real(0)
     for c in range(n):
-        j = chunk.place[c]
-        t = chunk.x[c] - partners.bias[j]
-        chunk.target[c], chunk.weight[c] = t, one
+        j = np.uint64(partner[first + c])
+        t = x[c] - bias[j]
+        place[c] = j
+        target[c], weight[c] = t, one
         sum_wt += t
         squares += t * t
-        spread += partners.bias_var[j]
+        spread += bias_var[j]
     scalars[WEIGHT] += sign * n
     scalars[TARGETS] += sign * sum_wt
     scalars[SQUARES] += sign * squares
@@ -229,27 +203,31 @@ def _add_unit(partners, n, chunk, scalars, sign, real):
 
 
 @inlined
-def _add_others(block, partners, n, chunk, scalars, real):
+def _add_others(block, n, scratch, scalars, real):
     """Targets of n other cells, and their scalars.
 
     Of least squares some cells are holes. Where they correct a row of zeros, a hole takes its zero away, and another
     cell moves it. Others have been weighed already, and their targets lack the partners' biases.
     """
+    place = array_of(scratch.place, None, np.uint64)
+    x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
+    weight, target = array_of(scratch.weight, None, real), array_of(scratch.target, None, real)
+    bias, bias_var = array_of(block.partner_bias, None, real), array_of(block.partner_bias_var, None, real)
     least_squares, fill, corrects = block.least_squares, block.summed.fill, 1.0 if block.summed.layout == ZEROS else 0.0
     squares, sum_w, sum_wt, spread = 0.0, real(0), real(0), real(0)
     for c in range(n):
-        j = chunk.place[c]
+        j = place[c]
         if least_squares:
-            seen, bias = np.float64(chunk.seen[c]), np.float64(partners.bias[j])
-            t, t_zero = chunk.x[c] - bias, fill - bias
-            chunk.target[c] = seen * t - corrects * t_zero
-            chunk.weight[c] = seen - corrects
-            squares += seen * t * t - corrects * t_zero * t_zero
+            times, theirs = np.float64(seen[c]), np.float64(bias[j])
+            t, t_zero = x[c] - theirs, fill - theirs
+            target[c] = times * t - corrects * t_zero
+            weight[c] = times - corrects
+            squares += times * t * t - corrects * t_zero * t_zero
         else:
-            chunk.target[c] -= chunk.weight[c] * partners.bias[j]
-        sum_w += chunk.weight[c]
-        sum_wt += chunk.target[c]
-        spread += chunk.weight[c] * partners.bias_var[j]
+            target[c] -= weight[c] * bias[j]
+        sum_w += weight[c]
+        sum_wt += target[c]
+        spread += weight[c] * bias_var[j]
     scalars[SQUARES] += squares
     scalars[WEIGHT] += sum_w
     scalars[TARGETS] += sum_wt
@@ -257,16 +235,19 @@ def _add_others(block, partners, n, chunk, scalars, real):
 
 
 @inlined
-def _sum_chunk(n, unit, partners, chunk):
+def _sum_chunk(block, width, n, unit, scratch, real):
     """Add n cells to Σ w ū_j ū_jᵀ, Σ wt ū_j, Σ w ū_j and Σ w ũ_j; `unit` says that every w is one."""
-    width, weighted, place = chunk.sums.shape[1], partners.pairs, chunk.place
+    pairs = array_of(block.pairs, (block.partner_bias.size, 2 * width), real)
+    place, sums = array_of(scratch.place, None, np.uint64), array_of(scratch.chunk_sums, (width + 3, width), real)
+    weight, target = array_of(scratch.weight, None, real), array_of(scratch.target, None, real)
+    left, left_place = pairs, place
     if not unit:
-        weighted, place = chunk.weighted, chunk.order
+        left, left_place = array_of(scratch.weighted, (CHUNK, width), real), array_of(scratch.order, None, np.uint64)
         for c in range(n):
-            scale_row(weighted, c, partners.pairs, chunk.place[c], chunk.weight[c], width)
+            scale_row(left, c, pairs, place[c], weight[c], width)
     for k in range(0, width, LANES):
-        add_products(chunk.sums, k, width, weighted, place, partners.pairs, chunk.place, n)
-    add_sums(chunk.sums, width, chunk.target, chunk.weight, partners.pairs, chunk.place, n)
+        add_products(sums, k, width, left, left_place, pairs, place, n)
+    add_sums(sums, width, target, weight, pairs, place, n)
 
 
 def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_at):
@@ -277,41 +258,42 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
     rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)
     block, width = array_of(rows.blocks, None, BLOCK)[b], rows.width
     cells, squares = block.listed if measuring else block.summed, block.least_squares
-    chunk, partners = _chunk_of(scratch, width, real), _partners_of(block, width, real)
     pending, total, out = 0, 0.0, array_at(out_at, (width + 4, width), np.float64)
-    scalars, unit = out[width + SCALARS], squares and cells.layout == LISTED
-    far = cells.layout == LISTED and block.pairs.size > MANY_PARTNERS
-    begin = array_of(cells.indptr, None, np.int64)[row]
+    scalars, unit = out[width + SCALARS], squares and cells.layout == LISTED and not measuring
+    far, begin = (
+        cells.layout == LISTED and block.pairs.size > MANY_PARTNERS,
+        array_of(cells.indptr, None, np.int64)[row],
+    )
     for start in range(first, last, CHUNK):
         n = min(CHUNK, last - start)
         if far:
             # While these are summed, the next ones come nearer, be they of this row or the next.
-            for j in array_of(cells.partner, None, np.int32)[begin + start + n : begin + start + n + CHUNK]:
-                fetch_row(partners.pairs, j)
-        _load(cells, row, start, n, chunk)
+            partner, pairs = array_of(cells.partner, None, np.int32), array_of(block.pairs, (1, 2 * width), real)
+            for c in range(begin + start + n, min(begin + start + n + CHUNK, len(partner))):
+                fetch_row(pairs, partner[c])
+        _load(cells, row, start, n, unit, scratch, real)
         if measuring or not squares:
-            _predict(scratch, partners, b, start - first, n, chunk, real)
+            _predict(block, b, start - first, n, scratch, real)
         if not squares:
             total += call(
                 block.weigh_chunk,
-                (n, place_of(chunk.x), place_of(chunk.m), place_of(chunk.v), place_of(chunk.seen), block.zero_weight,
-                 block.parameters.size, block.parameters.address, place_of(chunk.weight), place_of(chunk.target)),
+                (n, scratch.x.address, scratch.m.address, scratch.v.address, scratch.seen.address, block.zero_weight,
+                 block.parameters.size, block.parameters.address, scratch.weight.address, scratch.target.address),
             )  # fmt: skip
         elif measuring:
-            for c in range(n):
-                away, v = np.float64(chunk.x[c]) - chunk.m[c], np.float64(chunk.v[c])
-                total += (away * away + v) * chunk.seen[c]
+            total += _squared_residuals(n, scratch, real)
         if measuring:
             continue
         if unit:
-            _add_unit(partners, n, chunk, scalars, sign, real)
+            _add_unit(block, begin + start, n, scratch, scalars, sign, real)
         else:
-            _add_others(block, partners, n, chunk, scalars, real)
-        _sum_chunk(n, unit, partners, chunk)
+            _add_others(block, n, scratch, scalars, real)
+        _sum_chunk(block, width, n, unit, scratch, real)
         pending += n
         if pending >= FLUSH or start + n == last:
+            sums = array_of(scratch.chunk_sums, (width + 3, width), real)
             for k in range(width + 3):
-                move_row(out, k, chunk.sums, sign, k // LANES * LANES if k < width else 0, width)
+                move_row(out, k, sums, sign, k // LANES * LANES if k < width else 0, width)
             pending = 0
     if not measuring:
         scalars[VALUE] += total

@@ -178,10 +178,13 @@ class CpuEngine(HostState):
 
     def _in_threads(self, n_ranges: int, work: Callable[[int], None]) -> None:
         """Call work(t) in threads t = 0, 1, ...: no more of them than there are ranges."""
+        if self._pool is None or n_ranges <= 1:
+            work(0)
+            return
         helpers = list[Future[None]]()
         try:
-            while self._pool and len(helpers) < min(self._n_helpers, n_ranges - 1):
-                helpers.append(self._pool.submit(work, len(helpers) + 1))
+            for t in range(1, min(self._n_helpers + 1, n_ranges)):
+                helpers.append(self._pool.submit(work, t))
             work(0)
         finally:
             # Also when interrupted: helpers read arrays by their addresses. One that has not begun would find nothing.
