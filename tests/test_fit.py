@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import warnings
+import weakref
 
 import numpy as np
 import pytest
 
 from gcmf import GCMF, Collection, Priors, Relation, Status
+from gcmf.engines import cpu
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.errors import ConvergenceWarning, NumericalError, OptionError
 from gcmf.fit import Loop, StepInfo, fit
@@ -320,3 +323,20 @@ def test_an_unknown_device_is_refused_before_the_data_are_looked_at():
     message = "The 'device' parameter must be one of 'auto', 'cpu', 'reference'. Got 'gpu' instead."
     with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
         fit(None, FitOptions(device="gpu"), np.random.default_rng(0), ())
+
+
+def test_the_engine_goes_when_the_fit_ends(monkeypatch):
+    """Without a circle of references that waits for the collector: the cells it laid out are as large as the data."""
+    engines, plain = [], cpu.CpuEngine.__init__
+
+    def noted(self, *args, **options):
+        plain(self, *args, **options)
+        engines.append(weakref.ref(self))
+
+    monkeypatch.setattr(cpu.CpuEngine, "__init__", noted)
+    gc.disable()
+    try:
+        fit(Collection([Relation("x", "a", "b", np.eye(6))]), FitOptions(n_factors=2), np.random.default_rng(0), ())
+        assert [engine() for engine in engines] == [None]
+    finally:
+        gc.enable()

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from gcmf.engines.base import Array, Block, Floats, Given, Problem, RowPrior, State
 
-    InThreads = Callable[[int, Callable[[int], None]], None]
-
 #: Cost of solving for a row, in cells.
 ROW_COST = 64
 #: Cells per row range: below this a range is done before another thread would have started.
@@ -57,8 +55,7 @@ class CpuEngine(HostState):
         self._least_squares = sorted({block.relation for block in blocks if block.likelihood.least_squares})
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
-        self._n_helpers = min(n_threads, MAX_THREADS) - 1
-        self._pool = ThreadPoolExecutor(self._n_helpers) if self._n_helpers else None
+        self._threads = _Threads(min(n_threads, MAX_THREADS))
         self._work_in("float64" if any(map(_large, blocks)) else dtype)
 
     def _work_in(self, dtype: str) -> None:
@@ -139,7 +136,7 @@ class CpuEngine(HostState):
             for wider in [key for key in self._passes if key[0] == e and key[1] > width + LANES]:
                 del self._passes[wider]
             layout, edges = self._layouts[e], self._edges[e]
-            self._passes[e, width] = _Pass(layout, edges, width, self._in_threads, self._n_helpers + 1)
+            self._passes[e, width] = _Pass(layout, edges, width, self._threads)
             for b, block in enumerate(blocks):
                 self._passes[e, width].blocks.set(
                     b, partner_bias=np.zeros(self._problem.sizes[block.other], self._dtype)
@@ -176,7 +173,16 @@ class CpuEngine(HostState):
             self._pairs[e, width] = room[: 2 * d * width].reshape(d, 2 * width)
         return self._pairs[e, width]
 
-    def _in_threads(self, n_ranges: int, work: Callable[[int], None]) -> None:
+
+class _Threads:
+    """The threads of one engine: the one that calls, and helpers."""
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._n_helpers = n_threads - 1
+        self._pool = ThreadPoolExecutor(self._n_helpers) if self._n_helpers else None
+
+    def run(self, n_ranges: int, work: Callable[[int], None]) -> None:
         """Call work(t) in threads t = 0, 1, ...: no more of them than there are ranges."""
         if self._pool is None or n_ranges <= 1:
             work(0)
@@ -197,8 +203,8 @@ class CpuEngine(HostState):
 class _Pass:
     """Passes over the rows of one set, with one padded number of factors: records, results, room for every thread."""
 
-    def __init__(self, layout: Layout, edges: Array, width: int, in_threads: InThreads, n_threads: int) -> None:
-        self.layout, self.width, self._edges, self._in_threads = layout, width, edges, in_threads
+    def __init__(self, layout: Layout, edges: Array, width: int, threads: _Threads) -> None:
+        self.layout, self.width, self._edges, self._threads = layout, width, edges, threads
         d, n_blocks, n_ranges = len(layout.present), len(layout.layers), len(edges) - 1
         self.totals = np.zeros((d, n_blocks))
         self.sums, self.bias_sums = np.zeros((n_ranges, 2, width)), np.zeros((n_ranges, 3, n_blocks))
@@ -215,7 +221,7 @@ class _Pass:
         self.rows.set(
             active=self._active, bias_prior_mean=self._bias_prior[0], bias_prior_precision=self._bias_prior[1]
         )
-        self._scratch = [_scratch(width, n_blocks, self.rows.working) for _ in range(n_threads)]
+        self._scratch = [_scratch(width, n_blocks, self.rows.working) for _ in range(threads.n_threads)]
         if layout.whole.any():
             self._base_blocks, self._base_rows = layout.base_blocks.copy(), self.rows.copy()
             self._base_rows.set(blocks=self._base_blocks.array, wanted=layout.whole)
@@ -226,7 +232,7 @@ class _Pass:
         """Call a kernel in every thread, each with its scratch."""
         self._turn[0] = 0
         n_ranges = len(self._edges) - 1 if n_ranges is None else n_ranges
-        self._in_threads(n_ranges, lambda t: kernel(self.rows.array, self._scratch[t].array))
+        self._threads.run(n_ranges, lambda t: kernel(self.rows.array, self._scratch[t].array))
 
     def begin(self, on: Array, prior: RowPrior, wanted: Array) -> None:
         """Take these factors and what is expected of them; nothing is summed yet."""
@@ -261,7 +267,7 @@ class _Pass:
                 self.blocks.set(b, products=products)
                 right = np.concatenate([pairs[matrix.cols, : self.width], bias[matrix.cols, None]], axis=1)
                 self._turn[0] = 0
-                self._in_threads(
+                self._threads.run(
                     len(self._edges) - 1, partial(matrix.multiply, self._edges, self._turn, right, products)
                 )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gcmf.data.checks import duplicate_faults
 from gcmf.data.collection import Collection
 from gcmf.data.vocabulary import show_id
+from gcmf.engines.select import engine_maker
 from gcmf.errors import DataError, OptionError
 from gcmf.io.project.schema import parse
 from gcmf.io.sources.columns import read_ids
@@ -76,7 +77,8 @@ def read_project(path: str | Path, *, report: Report | None = None) -> Project:
     try:  # before any data is read
         if "priors" in options:
             options["priors"] = Priors(**options["priors"])
-        FitOptions(**{name: value for name, value in options.items() if name != "random_state"})
+        chosen = FitOptions(**{name: value for name, value in options.items() if name != "random_state"})
+        engine_maker(chosen.device)
     except OptionError as error:
         msg = f"{path.name}, [fit]: {error}"
         raise OptionError(msg) from error
