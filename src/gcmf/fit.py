@@ -87,13 +87,16 @@ class Fit:
         """What a user should be warned of, and the way out; None where the run has arrived."""
         if self.status not in (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED):
             return None
-        slow = [f"{relation.name!r} ({times:.2g} times)" for relation, likelihood, times in
-                zip(self.spec.schema.relations, self.spec.likelihoods, self.spec.creep, strict=True)
-                if times > CREEPING and likelihood.name == "poisson"]  # fmt: skip
-        if not slow:
-            return f"{self.status}."
-        return (f"{self.status}. The quadratic bound takes steps that are much too short for counts as large as those "
-                f"of {', '.join(slow)}: give likelihood=gcmf.likelihoods.Poisson(bound='exact') there.")  # fmt: skip
+        slow: dict[str, list[str]] = {}
+        relations = zip(self.spec.schema.relations, self.spec.likelihoods, self.spec.creep, strict=True)
+        for relation, likelihood, times in relations:
+            if times > CREEPING and likelihood.if_slow:
+                slow.setdefault(likelihood.if_slow, []).append(f"{relation.name!r} ({times:.2g} times)")
+        advice = (
+            f" The quadratic bound takes steps that are much too short for {way_out.format(', '.join(names))}."
+            for way_out, names in slow.items()
+        )
+        return f"{self.status}.{''.join(advice)}"
 
 
 def fit(

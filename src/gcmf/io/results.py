@@ -95,7 +95,7 @@ def describe(model: GCMF) -> dict[str, Any]:
     relations = [
         {
             "name": relation.name, "rows": relation.rows, "cols": relation.cols, "likelihood": relation.likelihood,
-            "noise_std": float(noise[m]) if relation.likelihood == "gaussian" else None,
+            "noise_std": float(noise[m]) if noise[m] > 0 else None,
             "units": _units(fitted, m), "standardized": fitted.units[m] is not None,
             "explained": dict(zip(explained.columns, map(float, explained.loc[relation.name].to_numpy()), strict=True)),
         }

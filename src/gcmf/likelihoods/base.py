@@ -60,6 +60,8 @@ class Likelihood(ABC):
     """Whether w is the same for all cells of a relation and z = x, so that engines need no predictor for them."""
     standardized: bool = False
     """Whether a relation's cells are centered and scaled before they are fitted."""
+    if_slow: str = ""
+    """For what the bound takes steps that are far too short (`looseness`), and the way out; {} are the relations."""
 
     # --- while fitting ---------------------------------------------------------------------------------------
 

@@ -110,6 +110,7 @@ class Poisson(Likelihood):
     bound: Literal["paper", "cell", "tight", "exact"] = "tight"
     name = "poisson"
     support = "counts"
+    if_slow = "counts as large as those of {}: give likelihood=gcmf.likelihoods.Poisson(bound='exact') there"
 
     def __post_init__(self) -> None:
         check_choice("bound", self.bound, tuple(CELLS))

@@ -24,8 +24,7 @@ class Point:
 
     def arrived(self, change: float, size: float, flat: float) -> bool:
         """Try a turn; whether none was made, and the sweep changed the density by less than `flat`."""
-        self._clock.tick(change, size)
-        if self._clock.warm:
+        if self._clock.tick(change, size):
             return False
         since = self._clock.since
         moved = self._free and turn(self._run, since)

@@ -48,8 +48,7 @@ class Variational:
 
     def arrived(self, change: float, size: float, flat: float) -> bool:
         """Try what else may raise the bound; whether nothing does, and the sweep changed it by less than `flat`."""
-        self._clock.tick(change, size)
-        if self._clock.warm:
+        if self._clock.tick(change, size):
             return False
         since = self._clock.since
         moved = self._free and turn(self._run, since)

@@ -27,13 +27,14 @@ class Clock:
         """Sweeps since the warm-up, the last one apart."""
         self._n = 0
 
-    def tick(self, change: float, size: float) -> None:
-        """One more sweep, which changed a bound of this size so much."""
+    def tick(self, change: float, size: float) -> bool:
+        """One more sweep, which changed a bound of this size so much; whether the warm-up goes on."""
         self._n += 1
         if self.warm:
             self.warm = change > WARM_UP_TOL * size and self._n < MAX_WARM_UP
         else:
             self.since += 1
+        return self.warm
 
 
 def turn(run: Run, since: int) -> bool:
