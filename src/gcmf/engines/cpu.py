@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.engines.base import MAX_HALVINGS, Swept
+from gcmf.engines.base import Swept
 from gcmf.engines.cell_kernels import cell_functions, pack
 from gcmf.engines.host import HostState
 from gcmf.engines.layout import Layout
@@ -16,7 +16,6 @@ from gcmf.engines.records import CHUNK, PASS, SCRATCH, Record
 from gcmf.engines.row_kernels import (
     base_rows,
     measure_rows,
-    moment_rows,
     row_functions,
     sum_pieces,
     sweep_rows,
@@ -39,7 +38,6 @@ RANGE_COST = 20_000
 PRECISE = 100.0
 #: Threads of one fit: no machine that this engine is for has more cores.
 MAX_THREADS = 256
-_ALL_ROWS = np.empty(0, bool)
 _NO_PIECES = np.iinfo(np.int64).max
 
 
@@ -81,18 +79,12 @@ class CpuEngine(HostState):
         self._writable()
         on, layout, measured = np.flatnonzero(given.on[e]), self._layouts[e], self._completes[e]
         work = self._prepare(e, on, given, measured)
-        guard = _Guard(work, on, given.priors[e]) if layout.guarded else None
         if len(layout.pieces):
             parts = np.zeros((len(layout.pieces), work.width + 4, work.width))
             work.rows.set(parts=parts, longest=layout.longest)
             work.run(sum_pieces, len(parts))
         work.run(sweep_rows)
         work.rows.set(longest=_NO_PIECES)
-        if guard:
-            guard.hold()
-            work.forget()
-            work.run(measure_rows)
-            work.run(moment_rows)
         totals = np.full(self._problem.n_relations, np.nan)
         totals[layout.relations[measured]] = work.totals.sum(axis=0)[measured]
         square, log_var = np.zeros((2, given.on.shape[1]))
@@ -212,8 +204,8 @@ class _Pass:
         self.blocks, self.rows = layout.blocks.copy(), Record(PASS, layout.blocks.working)
         self.rows.set(
             blocks=self.blocks.array, width=width, single=self.rows.working.itemsize == 4, biased=layout.biased,
-            present=layout.present, edges=edges, turn=self._turn, longest=_NO_PIECES, pieces=layout.pieces,
-            totals=self.totals, sums=self.sums, bias_sums=self.bias_sums,
+            present=layout.present, guarded=layout.guarded, edges=edges, turn=self._turn, longest=_NO_PIECES,
+            pieces=layout.pieces, totals=self.totals, sums=self.sums, bias_sums=self.bias_sums,
             **cell_functions(self.rows.working), **row_functions(),
         )  # fmt: skip
         self._active, self._bias_prior = np.zeros(width, np.int64), np.zeros((2, n_blocks))
@@ -242,13 +234,9 @@ class _Pass:
             _expected(values, on, shared) for values, shared in zip(prior[:2], self._prior, strict=True)
         )
         self.rows.set(
-            n_factors=len(on), point=prior.point, wanted=wanted, rows=_ALL_ROWS, prior_mean=mean, own_means=own_means,
+            n_factors=len(on), point=prior.point, wanted=wanted, prior_mean=mean, own_means=own_means,
             prior_precision=precision, own_precisions=own_precisions,
         )  # fmt: skip
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin with nothing summed."""
         self.totals[:], self.sums[:], self.bias_sums[:] = 0.0, 0.0, 0.0
 
     def sum_whole_rows(self, rooms: dict[int, Array]) -> None:
@@ -296,8 +284,13 @@ def _scratch(width: int, n_blocks: int, working: np.dtype[Any]) -> Record:
     record.set(**{name: aligned(CHUNK, working) for name in ("x", "seen", "m", "v", "weight", "target")})
     record.set(weighted=aligned(CHUNK * width, working), moments=aligned(3 * width, working))
     record.set(chunk_sums=aligned((width + 3) * width, working), row_sums=aligned(n_blocks * (width + 4) * width))
-    record.set(**{name: aligned(width) for name in ("row_mean", "row_var", "product")})
-    record.set(**{name: aligned(n_blocks) for name in ("row_bias", "row_bias_var", "before")})
+    record.set(**{name: aligned(width) for name in ("row_mean", "row_var", "old_mean", "old_var", "product")})
+    record.set(
+        **{
+            name: aligned(n_blocks)
+            for name in ("row_bias", "row_bias_var", "old_bias", "old_bias_var", "before", "after")
+        }
+    )
     record.set(system=aligned((n + 2) * (n // LANES + 1) * LANES))
     return record
 
@@ -310,72 +303,12 @@ def aligned(size: int, dtype: np.dtype[Any] | type[np.float64] = np.float64) -> 
     return room[first : first + size]
 
 
-class _Guard:
-    """Halves the steps of rows until their value does not fall.
-
-    Only cells without a quadratic bound need it: their exact expectation may be overshot.
-    """
-
-    def __init__(self, work: _Pass, on: Array, prior: RowPrior) -> None:
-        self._work, self._on, self._prior = work, on, prior
-        n_blocks = len(work.layout.layers)
-        self._means = [work.rows.get("mean"), *(work.blocks.get("bias", b) for b in range(n_blocks))]
-        self._vars = [work.rows.get("var"), *(work.blocks.get("bias_var", b) for b in range(n_blocks))]
-        self._old = [array.copy() for array in self._means + self._vars]
-        self._before = self._values(_ALL_ROWS)
-
-    def hold(self) -> None:
-        """Compare each row with what it was, and move it back halfway, up to eight times, then altogether."""
-        slack = 1e-6 if self._work.rows.working.itemsize == 4 else 1e-13
-        fallen = np.ones(len(self._before), bool)
-        for _ in range(MAX_HALVINGS):
-            after = self._values(fallen)
-            fallen &= ~(after >= self._before - slack * np.abs(self._before))
-            if not fallen.any():
-                return
-            # Means by half of their step; variances by half of that of their precisions.
-            for n, (now, old) in enumerate(zip(self._means + self._vars, self._old, strict=True)):
-                halfway = _mean if n < len(self._means) else _harmonic_mean
-                now[fallen] = halfway(now[fallen], old[fallen])
-        for now, old in zip(self._means + self._vars, self._old, strict=True):
-            now[fallen] = old[fallen]
-
-    def _values(self, chosen: Array) -> Floats:
-        """The terms of the bound that depend on each chosen row: its cells, its factors and its biases."""
-        work, prior, has_bias, blocks = self._work, self._prior, self._work.layout.has_bias, self._work.blocks.array
-        wanted = work.rows.get("wanted")
-        work.rows.set(wanted=np.ones(len(blocks), bool), rows=chosen)
-        work.forget()
-        work.run(measure_rows)
-        work.rows.set(wanted=wanted, rows=_ALL_ROWS)
-        value = work.totals @ blocks["slope"]
-        u, u_var = (array[0][:, self._on].astype(np.float64) for array in (self._means, self._vars))
-        bias, bias_var = (np.stack(arrays[1:], axis=1).astype(np.float64) for arrays in (self._means, self._vars))
-        cost = 0.5 * prior.bias_precision * ((bias - prior.bias_mean) ** 2 + bias_var)
-        spread = (u - prior.mean[:, self._on]) ** 2 + u_var
-        value -= 0.5 * (spread * prior.precision[:, self._on]).sum(axis=1) + np.where(has_bias, cost, 0.0).sum(axis=1)
-        if not prior.point:
-            with np.errstate(divide="ignore"):
-                value += 0.5 * np.log(u_var).sum(axis=1)
-                value += 0.5 * np.where(has_bias, np.log(bias_var), 0.0).sum(axis=1)
-        return np.asarray(value)
-
-
 def _large(block: Block) -> bool:
     """Whether a typical cell is a large count, whose predictor is as large and known to the last digits."""
     theta = np.array([block.offset])
     x = block.likelihood.mean(theta, np.zeros(1))
     weight, _ = block.likelihood.quadratic(x, theta, np.zeros(1), np.ones(2))
     return bool(weight[0] * block.offset**2 > PRECISE)
-
-
-def _mean(new: Array, old: Array) -> Array:
-    return (new + old) / 2
-
-
-def _harmonic_mean(new: Array, old: Array) -> Array:
-    total = new + old
-    return np.where(total > 0, 2 * new * old / np.where(total > 0, total, 1), new)
 
 
 def _row_ranges(cost: Array) -> Array:

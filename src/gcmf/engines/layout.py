@@ -121,7 +121,6 @@ class Layout:
                 summed=cells.summed,
                 listed=cells.listed,
                 least_squares=likelihood.least_squares,
-                is_bound=likelihood.quadratic_is_bound,
                 zero_weight=likelihood.zero_weight,
                 weigh_chunk=0 if likelihood.least_squares else weigh_chunk_at(likelihood, working),
             )

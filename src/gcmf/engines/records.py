@@ -54,7 +54,6 @@ BLOCK = np.dtype([
     ("summed", CELLS),  # as they are best summed
     ("listed", CELLS),  # every observed cell, one by one
     ("least_squares", np.bool_),  # w is the same for all cells and z = x: the sums need no predictor
-    ("is_bound", np.bool_),  # whether the quadratic forms of its cells bound their values
     ("zero_weight", np.float64),  # how many cells each observed zero stands for
     ("scale", np.float64),  # multiplies the sums
     ("slope", np.float64),  # by how much the bound changes with the value of the cells
@@ -76,11 +75,13 @@ PASS = np.dtype([
     ("width", np.int64),  # Kp: active ones, padded to a multiple of LANES
     ("single", np.bool_),  # whether the working precision is float32
     ("point", np.bool_),  # MAP: all variances stay zero
+    ("guarded", np.bool_),  # whether some quadratic forms are no bounds, so that steps may be too long
     ("copy_row", np.int64),  # addresses of functions of cell_kernels.py, in the working precision,
     ("visit_cells", np.int64),
     ("sum_row", np.int64),  # and of row_kernels.py
     ("form_row", np.int64),
     ("solve_row", np.int64),
+    ("hold_row", np.int64),
     ("sum_moments", np.int64),
     ("n_columns", np.int64),  # K: factors, active or not
     ("active", array(np.int64)),  # (Kp,), of which the first n_factors say which columns those are
@@ -97,7 +98,6 @@ PASS = np.dtype([
     ("edges", array(np.int64)),  # range r of the rows begins at edges[r]
     ("turn", array(np.int64)),  # (1,) the next range, counted by all threads together
     ("wanted", array(np.bool_)),  # (B,) blocks whose cells are to be measured or weighed
-    ("rows", array(np.bool_)),  # (d,) rows to be measured; nothing: all
     ("longest", np.int64),  # cells of a row above which it has been summed in pieces
     ("pieces", array(np.int64)),  # (P, 4): row, block, first and last cell of the pieces of long rows, in this order
     ("parts", array(np.float64)),  # (P, Kp + 4, Kp): what the pieces sum up to
@@ -127,6 +127,11 @@ SCRATCH = np.dtype([
     ("row_sums", array(np.float64)),  # (B, Kp + 4, Kp): see cell_kernels.py for the places
     ("system", array(np.float64)),  # the augmented system [A | h], see row_kernels.py
     ("before", array(np.float64)),  # (B,): the quadratic forms before the step
+    ("after", array(np.float64)),  # (B,): the values of guarded cells after it
+    ("old_mean", array(np.float64)),  # (Kp,) and (B,): the row's parameters before the step
+    ("old_var", array(np.float64)),
+    ("old_bias", array(np.float64)),
+    ("old_bias_var", array(np.float64)),
     ("product", array(np.float64)),  # (Kp,): of variances
 ])  # fmt: skip
 

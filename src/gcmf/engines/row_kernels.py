@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numba import types
 
+from gcmf.engines.base import MAX_HALVINGS
 from gcmf.engines.cell_kernels import (
     BIAS_SPREAD,
     FIRST,
@@ -40,6 +41,8 @@ from gcmf.engines.simd import (
 
 #: A pivot is at least this share of its diagonal: what float64 can tell from zero.
 PIVOT = 4e-16
+#: What rounding may take from a row's share of the bound, as a fraction of the values of its cells.
+SLACK_SINGLE, SLACK_DOUBLE = 1e-6, 1e-13
 #: Residuals below this share of the squares are not left to the sums, in float32 and in float64.
 PRECISE_SINGLE, PRECISE_DOUBLE = 2e-2, 1e-6
 
@@ -51,6 +54,7 @@ def row_functions() -> dict[str, int]:
         sum_row: number(word, word, word, word, word),
         form_row: number(word, word, word, word),
         solve_row: number(word, word, word),
+        hold_row: number(word, word, word),
         sum_moments: number(word, word, word),
     }
     return {function.__name__: address_of(function, signature) for function, signature in signatures.items()}
@@ -78,10 +82,13 @@ def sweep_rows(passes, scratches):
             for b in range(len(blocks)):
                 sums_at = place_of(sums[b])
                 call(rows.sum_row, (rows_at, b, row, scratch_at, sums_at))
-                if wanted[b] and not blocks[b].least_squares:
+                if rows.guarded or (wanted[b] and not blocks[b].least_squares):
                     before[b] = call(rows.form_row, (rows_at, b, scratch_at, sums_at))
-            call(rows.solve_row, (rows_at, row, scratch_at))
-            call(rows.copy_row, (rows_at, row, scratch_at, True))
+            if rows.guarded:
+                call(rows.hold_row, (rows_at, row, scratch_at))
+            else:
+                call(rows.solve_row, (rows_at, row, scratch_at))
+                call(rows.copy_row, (rows_at, row, scratch_at, True))
             for b in range(len(blocks)):
                 if wanted[b]:
                     totals[row, b] = _bound_row(rows, b, row, before[b], scratch, sums[b])
@@ -155,7 +162,7 @@ def _bound_row(rows, b, row, before, scratch, sums):
     """The value of a row's cells in block b after the step.
 
     Least squares: Σ [(x − m)² + v], which cancellation spoils where the residuals are small. Others: the value before,
-    less half of what the quadratic form has grown by, if that form is a bound. Else, cell by cell.
+    less half of what the quadratic form has grown by; or, where `hold_row` has been, what it found.
     """
     block = array_of(rows.blocks, None, BLOCK)[b]
     s = sums[rows.width + SCALARS]
@@ -164,9 +171,112 @@ def _bound_row(rows, b, row, before, scratch, sums):
         total = s[SQUARES] + s[BIAS_SPREAD] + after
         if total >= (PRECISE_SINGLE if rows.single else PRECISE_DOUBLE) * s[SQUARES]:
             return total
-    elif block.is_bound:
+    elif rows.guarded:
+        return array_of(scratch.after, None, np.float64)[b]
+    else:
         return s[VALUE] - 0.5 * (after - before) / block.slope
     return _measure_row(rows, b, row, scratch)
+
+
+def hold_row(rows_at, row, scratch_at):
+    """Solve for a row; where that lowers its share of the bound, go back halfway, some times, and then altogether.
+
+    Cells are looked at again after each step, except least squares, of which the sums tell.
+    """
+    rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)
+    width, n_blocks, blocks = rows.width, rows.blocks.size, array_of(rows.blocks, None, BLOCK)
+    sums = array_of(scratch.row_sums, (n_blocks, width + 4, width), np.float64)
+    before, after = array_of(scratch.before, None, np.float64), array_of(scratch.after, None, np.float64)
+    size = 0.0
+    for b in range(n_blocks):
+        size += abs(blocks[b].slope * sums[b, width + SCALARS, VALUE])
+    slack = (SLACK_SINGLE if rows.single else SLACK_DOUBLE) * size
+    _keep_row(rows, scratch)
+    call(rows.solve_row, (rows_at, row, scratch_at))
+    for n in range(MAX_HALVINGS + 2):
+        call(rows.copy_row, (rows_at, row, scratch_at, True))
+        gain = _gain_of_prior(rows, row, scratch)
+        for b in range(n_blocks):
+            if blocks[b].least_squares:
+                grown = call(rows.form_row, (rows_at, b, scratch_at, place_of(sums[b]))) - before[b]
+                gain += blocks[b].slope * grown
+            else:
+                after[b] = _measure_row(rows, b, row, scratch)
+                gain += blocks[b].slope * (after[b] - sums[b, width + SCALARS, VALUE])
+        if gain >= -slack:
+            break
+        _go_back(rows, scratch, 0.5 if n < MAX_HALVINGS else 1.0)
+    return 0.0
+
+
+@part
+def _keep_row(rows, scratch):
+    """Keep the row's parameters as they are before its step."""
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    old_mean, old_var = array_of(scratch.old_mean, None, np.float64), array_of(scratch.old_var, None, np.float64)
+    for k in range(rows.n_factors):
+        old_mean[k], old_var[k] = mean[k], var[k]
+    bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
+    old_bias = array_of(scratch.old_bias, None, np.float64)
+    old_bias_var = array_of(scratch.old_bias_var, None, np.float64)
+    for b in range(rows.blocks.size):
+        old_bias[b], old_bias_var[b] = bias[b], bias_var[b]
+
+
+@part
+def _go_back(rows, scratch, share):
+    """Move the row back by a share of its step: means by that much, variances in their precisions."""
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    old_mean, old_var = array_of(scratch.old_mean, None, np.float64), array_of(scratch.old_var, None, np.float64)
+    for k in range(rows.n_factors):
+        mean[k] += share * (old_mean[k] - mean[k])
+        var[k] = _between(var[k], old_var[k], share)
+    bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
+    old_bias = array_of(scratch.old_bias, None, np.float64)
+    old_bias_var = array_of(scratch.old_bias_var, None, np.float64)
+    for b in range(rows.blocks.size):
+        bias[b] += share * (old_bias[b] - bias[b])
+        bias_var[b] = _between(bias_var[b], old_bias_var[b], share)
+
+
+@part
+def _between(new, old, share):
+    """1/((1 − share)/new + share/old); where the old one is zero there is nothing to go back to."""
+    return new * old / ((1.0 - share) * old + share * new) if old > 0.0 and new > 0.0 else new
+
+
+@part
+def _gain_of_prior(rows, row, scratch):
+    """By how much −½ Σ precision [(ū − mean)² + ũ] + ½ Σ log ũ has grown in the row's step, biases included."""
+    n_u = rows.n_factors
+    center = array_of(rows.prior_mean, (row + 1, n_u), np.float64)[row if rows.own_means else 0]
+    precision = array_of(rows.prior_precision, (row + 1, n_u), np.float64)[row if rows.own_precisions else 0]
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    old_mean, old_var = array_of(scratch.old_mean, None, np.float64), array_of(scratch.old_var, None, np.float64)
+    gain, ratio = 0.0, 1.0
+    for k in range(n_u):
+        gain -= precision[k] * _growth(mean[k] - center[k], var[k], old_mean[k] - center[k], old_var[k])
+        ratio *= var[k] / old_var[k] if old_var[k] > 0.0 else 1.0
+        # One logarithm for four ratios: their product stays in the range of float64.
+        if k % 4 == 3:
+            gain += math.log(ratio)
+            ratio = 1.0
+    bias_center = array_of(rows.bias_prior_mean, None, np.float64)
+    bias_precision = array_of(rows.bias_prior_precision, None, np.float64)
+    bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
+    old_bias = array_of(scratch.old_bias, None, np.float64)
+    old_bias_var = array_of(scratch.old_bias_var, None, np.float64)
+    for b in range(rows.blocks.size):
+        # The bias of a block without cells is zero before and after, and so is what it gains.
+        away, was = bias[b] - bias_center[b], old_bias[b] - bias_center[b]
+        gain -= bias_precision[b] * _growth(away, bias_var[b], was, old_bias_var[b])
+        gain += math.log(bias_var[b] / old_bias_var[b]) if old_bias_var[b] > 0.0 and bias_var[b] > 0.0 else 0.0
+    return 0.5 * (gain + math.log(ratio))
+
+
+@part
+def _growth(away, var, was, var_was):
+    return away * away + var - was * was - var_was
 
 
 @part
@@ -296,17 +406,6 @@ def sum_moments(rows_at, r, scratch_at):
 
 
 @kernel
-def moment_rows(passes, scratches):
-    """The sums of `sweep_rows` alone, for rows that were changed since."""
-    rows, scratch = passes[0], scratches[0]
-    edges, turn = array_of(rows.edges, None, np.int64), array_of(rows.turn, None, np.int64)
-    r = take(turn)
-    while r < len(edges) - 1:
-        call(rows.sum_moments, (place_of(rows), r, place_of(scratch)))
-        r = take(turn)
-
-
-@kernel
 def sum_pieces(passes, scratches):
     """Sum up the pieces of rows that are too long for one thread, each into its place of `parts`."""
     rows, scratch = passes[0], scratches[0]
@@ -323,21 +422,18 @@ def sum_pieces(passes, scratches):
 
 @kernel
 def measure_rows(passes, scratches):
-    """The value of the cells of `rows` in the wanted blocks, at the present parameters, into `totals`.
+    """The value of the cells in the wanted blocks, at the present parameters, into `totals`.
 
     Least squares from their sums where those can be trusted, else cell by cell.
     """
     rows, scratch = passes[0], scratches[0]
     edges, turn = array_of(rows.edges, None, np.int64), array_of(rows.turn, None, np.int64)
     blocks, wanted = array_of(rows.blocks, None, BLOCK), array_of(rows.wanted, None, np.bool_)
-    chosen, n_blocks = array_of(rows.rows, None, np.bool_), len(blocks)
-    totals = array_of(rows.totals, (edges[-1], n_blocks), np.float64)
+    totals, n_blocks = array_of(rows.totals, (edges[-1], len(blocks)), np.float64), len(blocks)
     sums = array_of(scratch.row_sums, (rows.width + 4, rows.width), np.float64)
     r = take(turn)
     while r < len(edges) - 1:
         for row in range(edges[r], edges[r + 1]):
-            if len(chosen) and not chosen[row]:
-                continue
             call(rows.copy_row, (place_of(rows), row, place_of(scratch), False))
             for b in range(n_blocks):
                 if wanted[b] and blocks[b].least_squares:

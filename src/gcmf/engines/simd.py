@@ -7,8 +7,10 @@ C-contiguous with rows padded to a multiple of LANES.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -313,20 +315,24 @@ def predictor(typingctx, own, g, c):
     return signature, codegen
 
 
-#: exp on [-½ log 2, ½ log 2] as a polynomial (Cephes' float32 coefficients), relative error 2e-7 or less.
-_EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+#: (exp(r) − 1 − r)/r² on [-½ log 2, ½ log 2] as a polynomial: Cephes' coefficients for float32 (relative error of exp
+#: 2e-7 or less), the series for float64.
+_EXP_SINGLE = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+_EXP_DOUBLE = tuple(1.0 / math.factorial(k) for k in range(13, 1, -1))
 
 
 @intrinsic
 def decay(typingctx, t):
-    """exp(−t) for t >= 0; in float32 by a polynomial that LLVM can vectorise, else by the library."""
+    """exp(−t) for t >= 0, by a polynomial that LLVM can vectorise; from 87 (708) on what it is there."""
     del typingctx
 
     def codegen(context, builder, signature, args):
         (t,) = args
-        if signature.args[0] == types.float64:
-            return builder.call(builder.module.declare_intrinsic("llvm.exp", [t.type]), [builder.fneg(t)])
-        real, word = t.type, ir.IntType(32)
+        single = signature.args[0] == types.float32
+        real, word = t.type, ir.IntType(32 if single else 64)
+        limit, fraction, bias = (87.0, 23, 127) if single else (708.0, 52, 1023)
+        # log 2 in two parts, of which the first times a small whole number is exact.
+        high, low = (-0.693359375, 2.12194440e-4) if single else (-6.93145751953125e-1, -1.42860682030941723212e-6)
 
         def number(value):
             return ir.Constant(real, value)
@@ -335,19 +341,46 @@ def decay(typingctx, t):
             return builder.fadd(builder.fmul(a, b, flags=_FUSE), c, flags=_FUSE)
 
         floor = builder.module.declare_intrinsic("llvm.floor", [real])
-        largest = builder.fcmp_ordered("<", t, number(87.0))
-        x = builder.fneg(builder.select(largest, t, number(87.0)))
+        largest = builder.fcmp_ordered("<", t, number(limit))
+        x = builder.fneg(builder.select(largest, t, number(limit)))
         n = builder.call(floor, [fma(x, number(1.4426950408889634), number(0.5))])
-        r = fma(n, number(-0.693359375), x)
-        r = fma(n, number(2.12194440e-4), r)
-        y = number(_EXP[0])
-        for coefficient in _EXP[1:]:
+        r = fma(n, number(low), fma(n, number(high), x))
+        first, *others = _EXP_SINGLE if single else _EXP_DOUBLE
+        y = number(first)
+        for coefficient in others:
             y = fma(y, r, number(coefficient))
         y = builder.fadd(fma(y, builder.fmul(r, r), r), number(1.0))
-        exponent = builder.shl(builder.add(builder.fptosi(n, word), ir.Constant(word, 127)), ir.Constant(word, 23))
+        biased = builder.add(builder.fptosi(n, word), ir.Constant(word, bias))
+        exponent = builder.shl(biased, ir.Constant(word, fraction))
         return builder.fmul(y, builder.bitcast(exponent, real))
 
     return t(t), codegen
+
+
+#: log(1 + e)/e on [0, 1] as polynomials, highest power first: relative error 3e-8, and 1e-15.
+_LOG_SINGLE, _LOG_DOUBLE = (
+    np.polynomial.Chebyshev.interpolate(lambda e: np.log1p(e) / e, degree, domain=(0.0, 1.0))
+    .convert(kind=np.polynomial.Polynomial)
+    .coef[::-1]
+    .tolist()
+    for degree in (9, 20)
+)
+
+
+@intrinsic
+def log_one_plus(typingctx, e):
+    """log(1 + e) for 0 <= e <= 1, by a polynomial that LLVM can vectorise."""
+    del typingctx
+
+    def codegen(context, builder, signature, args):
+        (e,) = args
+        first, *others = _LOG_SINGLE if signature.args[0] == types.float32 else _LOG_DOUBLE
+        y = ir.Constant(e.type, first)
+        for coefficient in others:
+            y = builder.fadd(builder.fmul(y, e, flags=_FUSE), ir.Constant(e.type, coefficient), flags=_FUSE)
+        return builder.fmul(y, e)
+
+    return e(e), codegen
 
 
 @intrinsic
