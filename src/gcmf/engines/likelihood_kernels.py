@@ -128,28 +128,35 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
     target = array_at(target_at, (padded,), real)
     for c in range(n, padded):
         seen[c], m[c], v[c], x[c] = 0, 0, 0, 0
-    one, nothing, zeros, widest, smooth = real(1), real(0), real(zero_weight), real(0), real(0)
+    one, half, nothing, zeros = real(1), real(0.5), real(0), real(zero_weight)
+    widest, smooth, n_seen = nothing, nothing, nothing
     for c in range(padded):
         widest = max(widest, v[c])
         v[c] = math.sqrt(v[c])
         weight[c], target[c] = nothing, nothing
         seen[c] *= zeros if x[c] == 0 else one
         smooth += seen[c] * x[c] * m[c]
+        n_seen += seen[c]
     level, total = 0, np.float64(smooth)
     while level < len(REACH) and widest > REACH[level]:
         level += 1
     for q in range(FIRST_NODE[level], FIRST_NODE[level + 1]):
-        node, share, part = real(NODE[q]), real(SHARE[q]), nothing
+        node, share, part, ones, rest = real(NODE[q]), real(SHARE[q]), nothing, one, one
         for c in range(padded):
             step = v[c] * node
             up, down = m[c] + step, m[c] - step
             e, f = decay(abs(up)), decay(abs(down))
-            d, g = one / (one + e), one / (one + f)
-            target[c] += share * ((d if up >= nothing else e * d) + (g if down >= nothing else f * g))
-            weight[c] += share * (e * d * d + f * g * g)
-            softplus = (max(up, nothing) + log_one_plus(e)) + (max(down, nothing) + log_one_plus(f))
-            part += seen[c] * softplus
-        total -= np.float64(share) * np.float64(part)
+            d, g = one + e, one + f
+            both = one / (d * g)
+            target[c] += share * ((g if up >= nothing else e * g) + (d if down >= nothing else f * d)) * both
+            weight[c] += share * (e * g * g + f * d * d) * both * both
+            # The logarithms of 1 + exp(−|θ|), of a pair at least 1 and at most 4, are taken of products.
+            part += seen[c] * (max(up, nothing) + max(down, nothing))
+            pair, zero = half * d * g, x[c] == 0
+            ones *= one if zero or seen[c] == 0 else pair
+            rest *= pair if zero and seen[c] != 0 else one
+        total -= np.float64(share) * (np.float64(part) + math.log(ones) + zero_weight * math.log(rest))
+    total -= 0.5 * math.log(2.0) * n_seen
     for c in range(padded):
         w = weight[c]
         target[c] = seen[c] * (w * m[c] - target[c] + x[c])
