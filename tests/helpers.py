@@ -132,7 +132,8 @@ def random_posterior(spec, on, rng, moments):
         random_parameters(likelihood, float(largest), float(n), spec.parameter_prior, rng)
         for likelihood, largest, n in zip(spec.likelihoods, spec.largest, spec.n_cells, strict=True)
     )
-    return Posterior(alpha, parameters, prior, on.copy(), moments)
+    alpha_prior = Gamma(spec.alpha_prior, np.full_like(spec.alpha_prior, spec.priors.alpha_rate))
+    return Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments)
 
 
 def random_parameters(likelihood, largest, n, prior, rng):

@@ -14,6 +14,7 @@ from gcmf.errors import NumericalError, OptionError
 from gcmf.interrupts import Interrupts
 from gcmf.methods.point import Point
 from gcmf.methods.run import GOOD, Run
+from gcmf.methods.stages import Refinement, Stages
 from gcmf.methods.variational import Variational
 from gcmf.model.fitted import summarize
 from gcmf.model.spec import build
@@ -46,6 +47,7 @@ class Status(Enum):
     INTERRUPTED = "interrupted: the model is as of the last full sweep"
     NONFINITE = "a number overflowed: the model is as of the last finite sweep; try dtype='float64'"
     ELBO_DECREASED = "the bound fell: try dtype='float64'"
+    CAPPED = "converged, but all factors are in use and more would raise the bound: raise n_factors, or leave it 'auto'"
     ALL_PRUNED = "no factor explains more than it costs: only biases are left"
 
     def __str__(self) -> str:
@@ -85,7 +87,7 @@ class Fit:
     @property
     def trouble(self) -> str | None:
         """What a user should be warned of, and the way out; None where the run has arrived."""
-        if self.status not in (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED):
+        if self.status not in (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED, Status.CAPPED):
             return None
         slow: dict[str, list[str]] = {}
         relations = zip(self.spec.schema.relations, self.spec.likelihoods, self.spec.creep, strict=True)
@@ -115,8 +117,7 @@ def fit(
         for restart, child in enumerate(rng.spawn(options.n_init)):
             run = Run(spec, engine)
             run.begin(_pattern(spec, options), dtype=options.dtype, rng=child)
-            method = (Point(run, options) if spec.point
-                      else Variational(run, options, child, lambda: interrupts.wanted))  # fmt: skip
+            method = _method_of(run, options, child, interrupts)
             loop = Loop(run, method, options, callbacks=callbacks, restart=restart, interrupts=interrupts)
             runs.append(loop.go())
             if interrupts.wanted or runs[-1].status is Status.INTERRUPTED:
@@ -124,8 +125,21 @@ def fit(
     return max(runs, key=lambda run: run.trace[-1])
 
 
+def _method_of(run: Run, options: FitOptions, rng: np.random.Generator, interrupts: Interrupts) -> Method:
+    if run.spec.point:
+        return Point(run, options)
+    structure = Variational(run, options, rng, lambda: interrupts.wanted)
+    if options.pattern is not None or not (options.refined and run.spec.priors.vague):
+        return structure
+    return Stages(structure, Refinement(run, rng, None if options.n_factors == "auto" else options.n_factors))
+
+
 class Method(Protocol):
     """What raises the bound of a run, sweep by sweep."""
+
+    @property
+    def capped(self) -> bool:
+        """Whether more factors than may be would have raised the bound."""
 
     def sweep(self) -> None:
         """One iteration."""
@@ -177,12 +191,12 @@ class Loop:
             if self._report(n, now, change) or self._interrupts.wanted:
                 return Status.INTERRUPTED
             if self._method.arrived(change, size, self._tol * size):
-                return Status.CONVERGED if run.posterior.n_factors else Status.ALL_PRUNED
+                return _ended(run, self._method)
         return Status.MAX_ITER
 
     def _report(self, n: int, now: float, change: float) -> bool:
         """Tell the callbacks; whether one of them wants to stop."""
-        n_factors = self._run.posterior.n_factors
+        n_factors = self._run.posterior.n_strong
         info = StepInfo(n, now, change, n_factors, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED))
         try:
             return any([callback(info) is True for callback in self._callbacks])
@@ -204,11 +218,24 @@ class Loop:
         raise NumericalError(msg)
 
 
+def _ended(run: Run, method: Method) -> Status:
+    """How a run that has arrived is called."""
+    if run.posterior.n_strong == 0:
+        return Status.ALL_PRUNED
+    return Status.CAPPED if method.capped else Status.CONVERGED
+
+
+def _rank(spec: Spec) -> int:
+    """The most factors that the relations can tell apart."""
+    return int(sum(min(spec.n_entities[r], spec.n_entities[c]) for r, c in spec.ends))
+
+
 def _pattern(spec: Spec, options: FitOptions) -> NDArray[np.bool_]:
     """Which factors may live where: all of them everywhere, or what the options say, (E, K)."""
     names, pattern = spec.schema.entities, options.pattern
     if pattern is None:
-        return np.ones((len(names), options.n_factors), dtype=bool)
+        n_factors = min(options.n_start, _rank(spec)) if options.n_factors == "auto" else options.n_start
+        return np.ones((len(names), n_factors), dtype=bool)
     if set(pattern) != set(names):
         msg = f"The pattern names {sorted(pattern)}, but the entity sets are {sorted(names)}."
         raise OptionError(msg)

@@ -68,12 +68,16 @@ class Priors:
         return max(self.alpha_shape, self.alpha_rate) <= VAGUE
 
 
+#: Factors to start from where their number is left to the fit.
+AUTO_START = 20
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
     """Everything the driver needs to know apart from the data."""
 
-    n_factors: int = 20
-    """K, the number of factors to start from; superfluous ones are switched off."""
+    n_factors: int | Literal["auto"] = "auto"
+    """Factors at most, or "auto": as many as pay for themselves. Superfluous ones are switched off either way."""
     sharing: Sharing = "group"
     """"group": one α per entity set and factor (gCMF). "common": one per factor (CMF)."""
     bias: bool | Mapping[str, BiasSides] = True
@@ -98,10 +102,14 @@ class FitOptions:
     """Entity sets whose α is held at 1 (group factor analysis fixes the scale of the samples so)."""
     pattern: Mapping[str, tuple[bool, ...]] | None = None
     """Which factors may live in which entity set, when that is known; nothing is switched on or off then."""
+    refined: bool = True
+    """Whether weak factors, which are no part of the structure, are kept where they help to predict."""
 
     def __post_init__(self) -> None:
-        for name, low in (("n_factors", 1), ("max_iter", 1), ("n_init", 1)):
-            check_integer(name, getattr(self, name), low)
+        for name in ("max_iter", "n_init"):
+            check_integer(name, getattr(self, name), 1)
+        if self.n_factors != "auto":
+            check_integer("n_factors", self.n_factors, 1, also=" or 'auto'")
         if self.n_threads is not None:
             check_integer("n_threads", self.n_threads, 1, also=" or None")
         if not is_number(self.tol) or self.tol < 0:
@@ -112,6 +120,11 @@ class FitOptions:
         _check_bias(self.bias)
         object.__setattr__(self, "priors", Priors.of(self.priors))
         _check_map(self)
+
+    @property
+    def n_start(self) -> int:
+        """Factors to start from."""
+        return AUTO_START if self.n_factors == "auto" else self.n_factors
 
     @classmethod
     def of(cls, estimator: Any, **more: Any) -> FitOptions:  # noqa: ANN401 - whatever has parameters

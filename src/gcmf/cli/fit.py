@@ -39,7 +39,7 @@ def fit(
         int | None, typer.Option(help="Sweeps, at most; else as the project file says, or 1000.", min=1)
     ] = None,
     n_factors: Annotated[
-        int | None, typer.Option(help="Factors to start from; else as the project file says, or 20.", min=1)
+        int | None, typer.Option(help="Factors, at most; else as the project file says, or auto.", min=1)
     ] = None,
     seed: Annotated[
         int | None,

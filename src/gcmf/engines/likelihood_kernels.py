@@ -20,7 +20,7 @@ from numba.core.errors import NumbaError
 
 from gcmf.engines import scalars
 from gcmf.engines.compiled import address_of, part
-from gcmf.engines.simd import array_at, decay, log_one_plus
+from gcmf.engines.simd import array_at, decay
 from gcmf.errors import OptionError
 from gcmf.likelihoods.bernoulli import EXACT, TIGHT
 from gcmf.likelihoods.expectations import gauss_hermite

@@ -60,7 +60,8 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     Parameters
     ----------
     n_factors
-        Factors to start from. Superfluous ones are switched off, so too many only costs time.
+        "auto" (the default) takes as many factors as pay for themselves. A number is a cap: superfluous ones are
+        switched off, and `status_` says so if the cap binds.
     sharing
         "group" lets each entity set choose its factors (gCMF); "common" makes all factors shared (CMF).
     bias
@@ -95,7 +96,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         How the fit went; `status_` says in words what to do if it did not converge.
     """
 
-    n_factors: int = field(default=20, kw_only=False)
+    n_factors: int | Literal["auto"] = field(default="auto", kw_only=False)
     sharing: Sharing = "group"
     bias: bool | Mapping[str, BiasSides] = True
     inference: Inference = "vb"
@@ -166,16 +167,19 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     # --- read --------------------------------------------------------------------------------------------------
 
-    def factors(self, entity: str, *, std: bool = False) -> Frame:
+    def factors(self, entity: str, *, std: bool = False, weak: bool = False) -> Frame:
         """Posterior means (or with `std=True` standard deviations) of the factors of one entity set, ids × factors.
+
+        `weak=True` adds those that do not pass the on/off test but help to predict (W1, W2, ...), see `structure`.
 
         This and every other table is of polars if the collection was made of polars frames, with the ids as first
         column, and else of pandas, with the ids as index.
         """
         _position("entity set", entity, self.fitted_.schema.entities)
         check_choice("std", std)
+        check_choice("weak", weak)
         ids = self.fitted_.vocabularies[entity]
-        return give(factor_table(self.fitted_, entity, std=std), self._frame, name=entity, ids=ids)
+        return give(factor_table(self.fitted_, entity, std=std, weak=weak), self._frame, name=entity, ids=ids)
 
     def biases(self, relation: str, side: Literal["rows", "cols"], *, std: bool = False) -> pd.Series[float]:
         """Means (or deviations) of one side's biases, in the scale of the predictor (Gaussian: of the data).
@@ -192,24 +196,27 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         table: Any = give(column.to_frame(), self._frame, name=entity, ids=f.vocabularies[entity])
         return table  # type: ignore[no-any-return]  # a polars frame, which has no type here
 
-    def structure(self) -> Frame:
+    def structure(self, *, weak: bool = False) -> Frame:
         """A row per active factor: its activity in every entity set, its role, and the relations it reaches.
 
         Activity is the share of the factor's second moment in the set that the data determine, in [0, 1], and
         exactly 0 where the factor is switched off. Role: "shared" by all relations, "private" to one, or
-        "partial".
+        "partial". `weak=True` lists the rest too: factors that cost the bound more than they gain, so that they are
+        no part of the structure, but with which predictions are better than without. Their role is "weak".
         """
-        return give(structure_table(self.fitted_), self._frame, name="factor")
+        check_choice("weak", weak)
+        return give(structure_table(self.fitted_, weak=weak), self._frame, name="factor")
 
-    def variance_explained(self) -> Frame:
+    def variance_explained(self, *, weak: bool = False) -> Frame:
         """Relation × factor: the share of each relation's variance (0/1 and counts: deviance) that each explains.
 
         "bias" is what the biases explain alone, a factor's column what it adds to them by itself, "total" the
         whole model; factors that overlap make the columns sum to more or less than the total. Measured on the
         training cells; where a relation has more than 200,000, on that many drawn at random, the same in every fit.
-        Columns that were standardized count alike.
+        Columns that were standardized count alike. `weak=True` shows the weak factors too, see `structure`.
         """
-        return give(explained_table(self.fitted_), self._frame, name="relation")
+        check_choice("weak", weak)
+        return give(explained_table(self.fitted_, weak=weak), self._frame, name="relation")
 
     @overload
     def predict(
@@ -327,7 +334,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not hasattr(self, "_fitted"):
             return head
         fitted = self._fitted
-        role, _ = roles(fitted.ends, fitted.on)
+        role, _ = roles(fitted.ends, fitted.on[:, : fitted.n_factors])
         counts = ", ".join(f"{role.count(r)} {r}" for r in ("shared", "partial", "private") if r in role) or "none"
         relations = (
             f"{r.name}: {r.rows} × {r.cols} ({r.likelihood}), {total:.1%} explained"

@@ -23,11 +23,11 @@ Frame = pd.DataFrame
 # --- in pandas ----------------------------------------------------------------------------------------------
 
 
-def factor_table(fitted: Fitted, entity: str, *, std: bool = False) -> pd.DataFrame:
+def factor_table(fitted: Fitted, entity: str, *, std: bool = False, weak: bool = False) -> pd.DataFrame:
     """Means or deviations of the factors of one entity set, ids × factors."""
-    e = fitted.schema.entity_index(entity)
-    values = np.sqrt(fitted.var[e]) if std else fitted.mean[e].copy()
-    return pd.DataFrame(values, index=labels(fitted.vocabularies[entity]), columns=fitted.factor_names)
+    e, n = fitted.schema.entity_index(entity), _shown(fitted, weak=weak)
+    values = np.sqrt(fitted.var[e][:, :n]) if std else fitted.mean[e][:, :n].copy()
+    return pd.DataFrame(values, index=labels(fitted.vocabularies[entity]), columns=fitted.factor_names[:n])
 
 
 def bias_table(fitted: Fitted, m: int, side: int, *, std: bool = False) -> pd.Series[float]:
@@ -38,22 +38,28 @@ def bias_table(fitted: Fitted, m: int, side: int, *, std: bool = False) -> pd.Se
     return pd.Series(values * fitted.scale[m], index=labels(ids), name=relation.name)
 
 
-def structure_table(fitted: Fitted) -> pd.DataFrame:
+def structure_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     """A row per factor: its activity in every entity set, its role, and the relations it reaches."""
-    table = pd.DataFrame(fitted.activity.T, index=fitted.factor_names, columns=list(fitted.schema.entities))
-    role, reached = roles(fitted.ends, fitted.on)
-    names = [r.name for r in fitted.schema.relations]
-    table["role"] = role
+    n, names = _shown(fitted, weak=weak), [r.name for r in fitted.schema.relations]
+    activity = fitted.activity[:, :n].T
+    table = pd.DataFrame(activity, index=fitted.factor_names[:n], columns=list(fitted.schema.entities))
+    role, reached = roles(fitted.ends, fitted.on[:, :n])
+    table["role"] = [*role[: fitted.n_factors], *["weak"] * (n - fitted.n_factors)]
     table["relations"] = [tuple(names[m] for m in relations) for relations in reached]
     return table
 
 
-def explained_table(fitted: Fitted) -> pd.DataFrame:
+def explained_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     """Relation × factor, and "bias" and "total": shares of variance or deviance."""
-    names = [r.name for r in fitted.schema.relations]
-    table = pd.DataFrame(fitted.explained.factors, index=names, columns=fitted.factor_names)
+    n, names = _shown(fitted, weak=weak), [r.name for r in fitted.schema.relations]
+    table = pd.DataFrame(fitted.explained.factors[:, :n], index=names, columns=fitted.factor_names[:n])
     table["bias"], table["total"] = fitted.explained.bias, fitted.explained.total
     return table
+
+
+def _shown(fitted: Fitted, *, weak: bool) -> int:
+    """How many factors a table shows: those that pass the on/off test, or the weak ones too."""
+    return fitted.n_factors + (fitted.n_weak if weak else 0)
 
 
 def labels(ids: Vocabulary) -> pd.Index[Any]:

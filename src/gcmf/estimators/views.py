@@ -60,10 +60,10 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _fit_views(self, tables: Mapping[str, Floats], **options: Any) -> tuple[Fit, Fitted, dict[str, Any]]:
         """Fit tables with the same rows; return also what every special case holds, in the user's units."""
         bias: dict[str, BiasSides] = dict.fromkeys(tables, "cols")
-        chosen = self._options(bias=bias, **options)
+        chosen = self._options(bias=bias, refined=False, **options)
         # More factors than the rank can be would only be switched off one by one.
         rank = min(len(next(iter(tables.values()))), sum(x.shape[1] for x in tables.values()))
-        chosen = replace(chosen, n_factors=min(chosen.n_factors, rank))
+        chosen = replace(chosen, n_factors=min(int(chosen.n_factors), rank))
         means = {name: _observed_mean(name, x) for name, x in tables.items()}
         data = Collection(
             [Relation(name, "sample", f"features of {name}", _centered(x, means[name])) for name, x in tables.items()]

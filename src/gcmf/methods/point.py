@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 class Point:
     """Raises the joint density by sweeps and turns; nothing is switched off, as α stays finite."""
 
+    capped = False
+
     def __init__(self, run: Run, options: FitOptions) -> None:
         self._run, self._free = run, options.pattern is None
         self._clock = Clock()

@@ -32,6 +32,8 @@ class Run:
         """The engine's summed values of each relation as of the last sweep, (M,)."""
         self.trace: list[float] = []
         """The bound after every sweep."""
+        self.level = 0.0
+        """Added to the bound: a constant that joins what was found under one prior to what is under another."""
         self._kept: dict[str, tuple[Posterior, NDArray[np.float64]]] = {}
 
     def begin(self, on: NDArray[np.bool_], *, dtype: str, rng: np.random.Generator) -> None:
@@ -54,11 +56,11 @@ class Run:
 
     def bound(self) -> float:
         """Return the bound after a sweep."""
-        return elbo(self.spec, self.posterior, self.measured)
+        return elbo(self.spec, self.posterior, self.measured) + self.level
 
     def touched_bound(self) -> float:
         """Return the bound at any state: a pass over the cells, each with a form that touches at its θ."""
-        return elbo(self.spec, self.posterior, self.engine.measure(given_of(self.spec, self.posterior)))
+        return elbo(self.spec, self.posterior, self.engine.measure(given_of(self.spec, self.posterior))) + self.level
 
     def size(self, bound: float) -> float:
         """What changes of the bound are compared with: its size, or the number of cells where it is near zero."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gcmf.methods.run import GOOD
 from gcmf.methods.warm_up import Clock, turn
 from gcmf.model import gauge, moves, structure
@@ -12,7 +14,7 @@ from gcmf.model.posterior import given_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
+    from numpy.typing import NDArray
 
     from gcmf.methods.run import Run
     from gcmf.options import FitOptions
@@ -24,6 +26,10 @@ TEST_EVERY = 5
 GROW_SWEEPS = 10
 GROW_GAIN = 1.0
 MAX_TRIALS = 10
+#: The most factors that a fit takes by itself.
+AUTO_MAX = 640
+#: Factors that are tried beyond a cap, to see whether it binds.
+N_BEYOND = 2
 
 
 class Variational:
@@ -33,7 +39,10 @@ class Variational:
         self, run: Run, options: FitOptions, rng: np.random.Generator, interrupted: Callable[[], bool]
     ) -> None:
         self._run, self._rng, self._interrupted = run, rng, interrupted
-        self._tol, self._max_factors = options.tol, options.n_factors
+        self._tol, self._auto = options.tol, options.n_factors == "auto"
+        self._max_factors = run.posterior.n_factors
+        self.capped = False
+        """Whether more factors than may be would have raised the bound."""
         self._free = options.pattern is None
         self._switching = self._free and run.spec.priors.vague
         self._clock = Clock()
@@ -55,7 +64,7 @@ class Variational:
         if since % TEST_EVERY == 0 and since:
             moved |= self._restructure()
         still = since > 0 and change <= flat
-        return still and not moved and not self._restructure() and not self._grow()
+        return still and not moved and not self._restructure() and not self._grow() and not self._widen()
 
     def _settled_sweep(self, held: int = 0) -> None:
         """An iteration with an α for each factor, and the best scale of each."""
@@ -93,19 +102,38 @@ class Variational:
         others are settled. Sweeps of the trial are no part of the trace; the bound of one that is kept becomes
         its last entry.
         """
-        run, spec = self._run, self._run.spec
-        room = min(self._max_factors - run.posterior.n_factors, len(spec.ends))
+        spec = self._run.spec
+        room = min(self._max_factors - self._run.posterior.n_factors, len(spec.ends))
         # With a common α every factor lives in all sets: none is private.
         if not self._switching or spec.common or room == 0 or self._n_trials == MAX_TRIALS:
             return False
         self._n_trials += 1
-        relations = self._rng.permutation(len(spec.ends))[:room].tolist()
+        on = np.zeros((len(spec.sizes), room), dtype=bool)
+        for column, m in enumerate(self._rng.permutation(len(spec.ends))[:room].tolist()):
+            on[list(spec.ends[m]), column] = True
+        return self._try(on)
+
+    def _widen(self) -> bool:
+        """Where all factors are in use, offer more in all sets: twice as many, or a few, to see if a cap binds."""
+        spec, n = self._run.spec, self._run.posterior.n_factors
+        if not self._switching or n < self._max_factors or n == 0:
+            return False
+        n_more = min(n, AUTO_MAX - n) if self._auto else N_BEYOND
+        pays = n_more > 0 and self._try(np.ones((len(spec.sizes), n_more), dtype=bool), keep=self._auto)
+        self.capped = pays and not self._auto
+        if pays and self._auto:
+            self._max_factors, self._n_trials = n + n_more, 0
+        return pays and self._auto
+
+    def _try(self, on: NDArray[np.bool_], *, keep: bool = True) -> bool:
+        """Add factors that live where `on` (E, n) says; whether they raise the bound. If not `keep`, they go again."""
+        run, spec, n = self._run, self._run.spec, on.shape[1]
         run.keep("before the trial")
         better = False
         try:
-            run.posterior = moves.grow(spec, run.engine, run.posterior, relations, self._rng)
+            run.posterior = moves.extend(spec, run.engine, run.posterior, on, self._rng)
             # A random direction is not judged before it had time to turn to what is left to explain.
-            for held in [room] * GROW_SWEEPS + [0] * GROW_SWEEPS:
+            for held in [n] * GROW_SWEEPS + [0] * GROW_SWEEPS:
                 self._settled_sweep(held)
                 if self._interrupted():
                     return False
@@ -114,7 +142,7 @@ class Variational:
             bound = run.bound()
             better = bound - run.trace[-1] > max(GROW_GAIN, 10.0 * self._tol * run.size(bound))
         finally:
-            if better:
+            if better and keep:
                 run.trace[-1] = bound
                 run.keep(GOOD)
             else:

@@ -58,7 +58,7 @@ def _factors(spec: Spec, posterior: Posterior) -> float:
     d, unit = spec.n_entities[:, None], spec.unit_variance[:, None]
     log_alpha = np.where(unit, 0.0, alpha.mean_log)
     each = 0.5 * (d * (log_alpha + 1.0) - alpha.mean * sums.square + sums.log_var)
-    prior = alpha.divergence(spec.priors.alpha_shape, spec.priors.alpha_rate) - spec.off_level[:, None]
+    prior = alpha.divergence(posterior.alpha_prior.shape, posterior.alpha_prior.rate) - spec.off_level[:, None]
     if spec.common:
         return float(each[on].sum() + prior[0, on.any(axis=0)].sum())
     return float((each + np.where(unit, 0.0, prior))[on].sum())

@@ -61,11 +61,14 @@ class Fitted:
     activity: NDArray[np.float64]
     """Share of the factor's second moment in the set that the data determine, Σū²/Σ(ū² + ũ), (E, K)."""
     explained: Explained
+    n_weak: int = 0
+    """The last so many columns of the arrays above are weak factors: predictions are made with them, but they do not
+    pass the on/off test, and no table shows them unless it is asked to."""
 
     @property
     def n_factors(self) -> int:
-        """Factors that live somewhere."""
-        return int(self.on.shape[1])
+        """Factors that pass the on/off test."""
+        return int(self.on.shape[1]) - self.n_weak
 
     @property
     def noise(self) -> NDArray[np.float64]:
@@ -75,8 +78,8 @@ class Fitted:
 
     @property
     def factor_names(self) -> list[str]:
-        """F1, F2 and so on."""
-        return [f"F{k + 1}" for k in range(self.n_factors)]
+        """F1, F2 and so on; then the weak ones, W1, W2 and so on."""
+        return [f"F{k + 1}" for k in range(self.n_factors)] + [f"W{k + 1}" for k in range(self.n_weak)]
 
     @property
     def ends(self) -> tuple[tuple[int, int], ...]:
@@ -99,7 +102,7 @@ class Fitted:
 def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) -> Fitted:
     """Order the factors, fill in the entities without data, and measure what each factor explains."""
     explained = explain(spec, posterior.on, state, data)
-    order = _order(spec, posterior.on, explained)
+    order = _order(spec, posterior, explained)
     on, alpha = posterior.on[:, order], posterior.alpha.mean[:, order]
     mean, var = ([np.ascontiguousarray(a[:, order]) for a in group] for group in (state.mean, state.var))
     activity = _activity(mean, posterior.moments.square[:, order], on)
@@ -133,17 +136,18 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
         on=on,
         activity=activity,
         explained=Explained(explained.bias, explained.factors[:, order], explained.total),
+        n_weak=posterior.n_weak,
     )
 
 
-def _order(spec: Spec, on: NDArray[np.bool_], explained: Explained) -> NDArray[np.intp]:
-    """Shared first, private last; within a role, the factor that explains most first."""
-    reached = carried(spec, on)
+def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np.intp]:
+    """Shared first, private last; within a role, the factor that explains most first. Weak ones after all others."""
+    reached, weak = carried(spec, posterior.on), np.arange(posterior.n_factors) >= posterior.n_strong
     reach = reached.sum(axis=0)
     role = np.where(reach == len(spec.ends), 0, np.where(reach > 1, 1, 2))
     first = np.where(reached.any(axis=0), reached.argmax(axis=0), 0)
     weight = explained.factors.sum(axis=0)
-    return np.lexsort((-weight, np.where(role == 2, first, 0), role))
+    return np.lexsort((-weight, np.where(role == 2, first, 0), role, weak))
 
 
 def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import digamma, polygamma
 
 from gcmf.gamma import Gamma
 from gcmf.model.posterior import BiasPrior
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+#: The largest shape of a learned prior of α: as good as one common α.
+MAX_POOLING = 1e4
 #: σ² of a bias layer never falls below this: at zero the layer could not come back (the data have unit scale).
 MIN_BIAS_SCALE = 1e-6
 
@@ -27,12 +30,12 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held
     `pooled` holds α equal for all factors of a set, the best such value: no factor is singled out yet. The last
     `held` factors keep the α they have.
     """
-    on, S, d, prior = posterior.on, posterior.moments.square, spec.n_entities[:, None], spec.alpha_prior
+    on, S, d, prior = posterior.on, posterior.moments.square, spec.n_entities[:, None], posterior.alpha_prior
     if spec.common:
-        S, d, prior = S.sum(axis=0), (d * on).sum(axis=0), prior[0]
+        S, d, prior = S.sum(axis=0), (d * on).sum(axis=0), Gamma(prior.shape[0], prior.rate[0])
     # The mode of a Gamma is (shape − 1)/rate: a MAP fit holds that shape, so that its "mean" is the mode.
-    shape = prior + d / 2.0 - spec.point
-    rate = spec.priors.alpha_rate + S / 2.0
+    shape = prior.shape + d / 2.0 - spec.point
+    rate = prior.rate + S / 2.0
     if pooled:
         # Capped at the precision of the start (unit variance over all factors): with many factors to share the
         # signal, the pooled α would otherwise grow until all of them are gone.
@@ -43,6 +46,30 @@ def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held
     free[:, free.shape[1] - held :] = False
     old = posterior.alpha
     return posterior._replace(alpha=Gamma(np.where(free, shape, old.shape), np.where(free, rate, old.rate)))
+
+
+def update_alpha_prior(spec: Spec, posterior: Posterior) -> Posterior:
+    """Learn the Gamma(a, b) of which the α of a set are drawn: log a − ψ(a) = log⟨α⟩ − ⟨log α⟩, b = a/⟨α⟩, on average.
+
+    Where the factors of a set are alike it pools their α; where they differ (a → 0) it leaves them alone.
+    """
+    shape, rate = posterior.alpha_prior.shape.copy(), posterior.alpha_prior.rate.copy()
+    for e, on in enumerate(posterior.on):
+        if on.any() and not spec.unit_variance[e]:
+            mean = float(posterior.alpha.mean[e, on].mean())
+            gap = np.log(mean) - float(posterior.alpha.mean_log[e, on].mean())
+            shape[e] = _shape_of(gap)
+            rate[e] = shape[e] / mean
+    return posterior._replace(alpha_prior=Gamma(shape, rate))
+
+
+def _shape_of(gap: float) -> float:
+    """The a with log a − ψ(a) = gap, at most `MAX_POOLING`: by Newton's steps from the usual approximation."""
+    gap = max(gap, 0.5 / MAX_POOLING)
+    a = (3.0 - gap + np.sqrt((gap - 3.0) ** 2 + 24.0 * gap)) / (12.0 * gap)
+    for _ in range(10):
+        a = max(a - (np.log(a) - digamma(a) - gap) / (1.0 / a - polygamma(1, a)), a / 10.0)
+    return float(min(a, MAX_POOLING))
 
 
 def update_parameters(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:

@@ -41,6 +41,7 @@ def start(spec: Spec, on: np.ndarray, *, dtype: str, rng: np.random.Generator) -
     state = State(mean, var, bias_mean, bias_var)
     return state, Posterior(
         alpha=Gamma(alpha_shape, alpha_shape / target),
+        alpha_prior=Gamma(spec.alpha_prior, np.full_like(spec.alpha_prior, spec.priors.alpha_rate)),
         parameters=tuple(
             likelihood.start(largest, n, spec.parameter_prior)
             for likelihood, largest, n in zip(spec.likelihoods, spec.largest, spec.n_cells, strict=True)

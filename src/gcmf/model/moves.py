@@ -11,6 +11,7 @@ import numpy as np
 
 from gcmf.gamma import Gamma
 from gcmf.model.init import start
+from gcmf.model.structure import Change
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gcmf.engines.base import Engine
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
-    from gcmf.model.structure import Change
 
     Floats = NDArray[np.float64]
 
@@ -58,11 +58,16 @@ def restructure(engine: Engine, posterior: Posterior, changed: list[Change]) -> 
     )
 
 
-def grow(spec: Spec, engine: Engine, posterior: Posterior, relations: list[int], rng: np.random.Generator) -> Posterior:
-    """Add a factor private to each of these relations, at a random place."""
-    on = np.zeros((len(spec.sizes), len(relations)), dtype=bool)
-    for column, m in enumerate(relations):
-        on[list(spec.ends[m]), column] = True
+def drop(engine: Engine, posterior: Posterior, weak: NDArray[np.intp]) -> Posterior:
+    """Take these factors away, all of them weak."""
+    dead = [Change(0.0, k, ()) for k in weak.tolist()]
+    return restructure(engine, posterior, dead)._replace(n_weak=posterior.n_weak - len(dead)) if dead else posterior
+
+
+def extend(
+    spec: Spec, engine: Engine, posterior: Posterior, on: NDArray[np.bool_], rng: np.random.Generator
+) -> Posterior:
+    """Add factors that live where `on` (E, n) says, at a random place."""
     state, fresh = start(spec, on, dtype=str(engine.dtype), rng=rng)
     square, log_var = engine.extend(state.mean, state.var)
     old, sums = posterior.alpha, posterior.moments

@@ -63,6 +63,8 @@ class Posterior(NamedTuple):
 
     alpha: Gamma
     """(E, K)."""
+    alpha_prior: Gamma
+    """Of which every α of a set is drawn, (E, 1): as the user has it, or learned."""
     parameters: tuple[Floats, ...]
     """Of each relation's likelihood: a few numbers, such as shape and rate of q(τ)."""
     bias: BiasPrior
@@ -70,11 +72,18 @@ class Posterior(NamedTuple):
     on: NDArray[np.bool_]
     """(E, K): False where the factor is switched off, and its means and variances are exactly zero."""
     moments: Moments
+    n_weak: int = 0
+    """The last so many factors are there for predictions alone, and no part of the structure."""
 
     @property
     def n_factors(self) -> int:
         """Factors that are left."""
         return int(self.on.shape[1])
+
+    @property
+    def n_strong(self) -> int:
+        """Factors that are part of the structure."""
+        return self.n_factors - self.n_weak
 
 
 def row_priors(spec: Spec, posterior: Posterior) -> tuple[RowPrior, ...]:

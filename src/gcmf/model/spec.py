@@ -189,7 +189,7 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
 
 def _check_memory(n_entities: int, options: FitOptions) -> None:
     """Refuse factors that this machine cannot hold: means and variances of all entities, and one Gram matrix."""
-    K = int(options.n_factors)
+    K = options.n_start
     needed = 2 * n_entities * K * np.dtype(options.dtype).itemsize + 8 * K * K
     if needed > (memory := _memory()):
         msg = (

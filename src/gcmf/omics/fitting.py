@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -45,7 +45,7 @@ Augment = Mapping[tuple[str, str], Any] | Iterable[Relation] | None
 
 def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     mdata: Any,
-    n_factors: int = 15,
+    n_factors: int | Literal["auto"] = "auto",
     *,
     augment: Augment = None,
     layer: PerView = None,
@@ -69,7 +69,7 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     mdata
         MuData or AnnData, in memory or backed.
     n_factors
-        Factors to start from; superfluous ones are switched off.
+        As many as pay for themselves ("auto"), or a cap; superfluous ones are switched off.
     augment
         Relations between features: {("rna", "atac"): matrix} with the features of the two modalities in
         their order (blanks of a sparse matrix are zeros), such as `genomic_proximity` makes, or a list of
@@ -240,7 +240,7 @@ def _params(model: GCMF, **given: Any) -> dict[str, Any]:
     if isinstance(model.random_state, int):
         params["random_state"] = model.random_state
     return params | {
-        "n_factors": int(model.n_factors),
+        "n_factors": model.n_factors,
         "likelihoods": {relation.name: relation.likelihood for relation in model.schema_.relations},
         "sharing": model.sharing,
         "n_iter": model.n_iter_,

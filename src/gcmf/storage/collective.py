@@ -172,6 +172,7 @@ def _check_numbers(fitted: Fitted) -> None:
     as_given = ~np.array([likelihood.standardized for likelihood in fitted.likelihoods])
     moved = (fitted.center != 0) | (fitted.scale != 1)
     off = ~fitted.on
+    n_columns = fitted.on.shape[1]
     sums = [np.abs(a).max(axis=0, initial=0.0) for pair in zip(fitted.mean, fitted.var, strict=True) for a in pair]
     faults = {
         "fitted/parameters are not what the likelihood of their relation learns": not all(
@@ -183,6 +184,7 @@ def _check_numbers(fitted: Fitted) -> None:
             (size[off[n // 2]] != 0).any() for n, size in enumerate(sums)
         ),
         "fitted/on says that a factor is off which has a prior": bool((fitted.prior_var[off] != 0).any()),
+        f"fitted/n_weak is not a number from 0 to {n_columns}": not 0 <= fitted.n_weak <= n_columns,
         "fitted/on says that a factor is off which is active": bool((fitted.activity[off] != 0).any()),
     }
     refuse_faults(faults)

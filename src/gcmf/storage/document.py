@@ -99,7 +99,12 @@ def upgrade(document: dict[str, Any], version: int) -> dict[str, Any]:
             document["params"].pop(name, None)
     if version <= 1:
         document = _from_1(document)
-    return _from_2(document) if version <= 2 and document.get("class") == "GCMF" else document
+    if version <= 2 and document.get("class") == "GCMF":
+        document = _from_2(document)
+    if version <= 3 and document.get("class") == "GCMF":
+        Matcher().match(document.get("fitted"), dict, "fitted")
+        document["fitted"]["n_weak"] = 0  # there were no weak factors
+    return document
 
 
 def _from_2(document: dict[str, Any]) -> dict[str, Any]:

@@ -90,6 +90,7 @@ COLLECTIVE = {
         "prior_bias": Piece((2, "layers")),
         "on": Piece(("entities", "factors"), types=("bool",)),
         "activity": Piece(("entities", "factors"), 0.0, SHARE),
+        "n_weak": int,
     },
     "explained": {
         "bias": Piece(("relations",)),

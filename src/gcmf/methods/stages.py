@@ -1,0 +1,105 @@
+"""One method after the other: first what is there, then what predicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from gcmf.model import moves
+from gcmf.model.hyper import update_alpha_prior
+from gcmf.model.posterior import given_of
+
+if TYPE_CHECKING:
+    from gcmf.methods.run import Run
+
+#: A stage that another follows ends when a sweep changes the bound by less than this many times what is flat.
+NEARLY = 10.0
+#: Weak factors that are tried.
+N_WEAK = 8
+#: Σ w p² over all cells below which a weak factor moves no prediction.
+NOTHING = 0.02
+
+
+class Stage(Protocol):
+    """A method that another may follow."""
+
+    capped: bool
+    """Whether more factors than may be would have raised the bound."""
+
+    def sweep(self) -> None:
+        """One iteration."""
+
+    def arrived(self, change: float, size: float, flat: float) -> bool:
+        """Whether there is nothing left to do, after a sweep that changed a bound of this size so much."""
+
+
+class Stages:
+    """Finds the structure, then refines the predictions."""
+
+    def __init__(self, first: Stage, last: Refinement) -> None:
+        self._first, self._last, self._refining = first, last, False
+
+    @property
+    def capped(self) -> bool:
+        """Whether the structure would have more factors than may be."""
+        return self._first.capped
+
+    def sweep(self) -> None:
+        """One iteration of the stage at hand."""
+        (self._last if self._refining else self._first).sweep()
+
+    def arrived(self, change: float, size: float, flat: float) -> bool:
+        """Whether the last stage has arrived, or has nothing to begin with."""
+        if self._refining:
+            return self._last.arrived(change, flat)
+        if not self._first.arrived(change, size, NEARLY * flat):
+            return False
+        self._refining = self._last.begin()
+        return not self._refining
+
+
+class Refinement:
+    """Adds weak factors, and learns the prior of α; nothing is switched off any more.
+
+    The on/off test is right about structure, but the bound of mean-field factors undervalues what is weak and still
+    predicts. So some factors that live in all sets are added to those that pass the test, whose pattern stays; and
+    a learned prior of α pools what is alike. Bounds under two priors differ by a constant that has no meaning where
+    the first is vague: the trace goes on from where it was.
+    """
+
+    def __init__(self, run: Run, rng: np.random.Generator, max_factors: int | None) -> None:
+        self._run, self._rng, self._max_factors = run, rng, max_factors
+        self._n = 0
+
+    def begin(self) -> bool:
+        """Add the weak factors; whether there is anything to refine."""
+        run, spec = self._run, self._run.spec
+        n_strong = run.posterior.n_factors
+        n_weak = N_WEAK if self._max_factors is None else min(N_WEAK, self._max_factors - n_strong)
+        if n_strong == 0:
+            return False
+        if n_weak > 0:
+            everywhere = np.ones((len(spec.sizes), n_weak), dtype=bool)
+            run.posterior = moves.extend(spec, run.engine, run.posterior, everywhere, self._rng)
+            run.posterior = run.posterior._replace(n_weak=n_weak)
+        return True
+
+    def sweep(self) -> None:
+        """One iteration, and the prior of α."""
+        run = self._run
+        run.sweep()
+        run.posterior = update_alpha_prior(run.spec, run.posterior)
+        if self._n == 0:
+            run.level += run.trace[-1] - run.bound()
+        self._n += 1
+
+    def arrived(self, change: float, flat: float) -> bool:
+        """Whether the sweep changed the bound by less than `flat`; weak factors that do nothing then go."""
+        if self._n == 1 or change > flat:
+            return False
+        run, n_strong = self._run, self._run.posterior.n_strong
+        _, energy = run.engine.weigh(given_of(run.spec, run.posterior))
+        dead = n_strong + np.flatnonzero(energy[:, n_strong:].sum(axis=0) < NOTHING)
+        run.posterior = moves.drop(run.engine, run.posterior, dead)
+        return True
