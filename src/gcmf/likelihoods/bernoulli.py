@@ -9,7 +9,13 @@ import numpy as np
 
 from gcmf.errors import OptionError
 from gcmf.likelihoods.base import CellMath, Likelihood
-from gcmf.likelihoods.expectations import mean_sigmoid, mean_sigmoid_slope, mean_softplus, predicted_sigmoid
+from gcmf.likelihoods.expectations import (
+    mean_sigmoid,
+    mean_sigmoid_slope,
+    mean_softplus,
+    predicted_log_sigmoid,
+    predicted_sigmoid,
+)
 from gcmf.likelihoods.functions import log_two_cosh, sigmoid, softplus, twice_jaakkola
 from gcmf.options import check_choice, is_number
 
@@ -113,7 +119,7 @@ class Bernoulli(Likelihood):
     def log_predictive(self, x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
         """Log E x for a one, log(1 − E x) for a zero."""
         del p
-        return np.log(predicted_sigmoid(np.where(x > 0.0, m, -m), v))
+        return predicted_log_sigmoid(np.where(x > 0.0, m, -m), v)
 
     def deviance(self, x: Floats, theta: Floats) -> Floats:
         """2 f(θ), times the cell's weight."""

@@ -52,6 +52,14 @@ def predicted_sigmoid(m: Floats, v: Floats) -> Floats:
     return total
 
 
+def predicted_log_sigmoid(m: Floats, v: Floats) -> Floats:
+    """Log E σ(θ), which is near m where that is far below zero."""
+    spread, total = np.sqrt(v), np.full(np.broadcast_shapes(np.shape(m), np.shape(v)), -np.inf)
+    for node, share in zip(_FEW_NODES, _FEW_SHARES, strict=True):
+        total = np.logaddexp(total, np.log(share) - softplus(-(m + spread * node)))
+    return total
+
+
 def at_nodes(m: Floats, v: Floats) -> Floats:
     """θ at the nodes, along a last axis."""
     return np.asarray(m)[..., None] + np.sqrt(v)[..., None] * _NODES

@@ -58,7 +58,7 @@ def to_toml(draft: Draft) -> str:
                 del given["layout"]
             lines += [_comment(reason) for reason in draft.reasons.get(f"{kind}.{spec.name}", [])]
             lines.append(tomli_w.dumps({kind: {spec.name: given}}))
-    lines += ["[fit]", "n_factors = \"auto\"  # as many as pay for themselves; a number is a cap", "random_state = 0", "",
+    lines += ["[fit]", 'n_factors = "auto"  # as many as pay for themselves; a number is a cap', "random_state = 0", "",
               "[output]", 'model = "model.gcmf"', ""]  # fmt: skip
     return "\n".join(lines)
 
