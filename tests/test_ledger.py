@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from benchmarks import run
 from benchmarks.ledger import methods, own, paired, report, ridge, runner, scores, shapes
 from benchmarks.ledger.__main__ import chosen
 from benchmarks.ledger.biases import biases
@@ -174,6 +175,12 @@ def test_other_data_or_options_are_other_lines(tmp_path, counted, cycle):
     other = simulated.cycle(1, likelihood="gaussian", sizes=(12, 15))
     assert runner.digest(cycle) == runner.digest(simulated.cycle(0, likelihood="gaussian", sizes=(12, 15)))
     assert runner.digest(cycle) != runner.digest(other)
+
+
+def test_a_cell_without_end_is_ended(tmp_path):
+    job = {"task": "ledger", "threads": 1}
+    found = run.work(job, tmp_path / "answer.json", blas_threads=1, cache=tmp_path, limit=0.01)
+    assert found == {"failed": "timeout"}
 
 
 def lines(task, **values):

@@ -152,10 +152,11 @@ def _smurff(problem: Problem, name: str, job: Job) -> Answer:
 
 
 def _sharing_rows(problem: Problem) -> bool:
-    """Whether there is one real-valued target, and it is a view beside others of the same samples."""
+    """Whether there is one real-valued target, and it is a dense view beside others of the same samples."""
     main = problem.tested[0]
     beside = [t for t in problem.tables if t.rows == main.rows and t.name != main.name]
-    return len(problem.tested) == 1 and main.likelihood == "gaussian" and bool(beside)
+    dense = not isinstance(main.train, Triplets)
+    return len(problem.tested) == 1 and main.likelihood == "gaussian" and dense and bool(beside)
 
 
 def _mofa(problem: Problem, name: str, job: Job) -> Answer:
