@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-plain lint fuzz bench bench-model reproduce clean
+.PHONY: setup demo test test-plain lint fuzz bench ledger bench-model reproduce clean
 
 setup: .venv/ready
 
@@ -49,6 +49,11 @@ BENCH := .venv-bench/bin
 bench: .venv-bench/ready
 	$(BENCH)/python -m benchmarks run --cases '$(CASES)' $(FLAGS)
 	$(BENCH)/python -m benchmarks report $(FLAGS)
+
+# How well gcmf predicts, beside itself and the peers; computes only what is missing. FLAGS='--tasks ml,cll' for parts.
+ledger: .venv-bench/ready
+	$(BENCH)/python -m benchmarks.ledger run $(FLAGS)
+	$(BENCH)/python -m benchmarks.ledger report
 
 # What the model finds, without peers.
 bench-model: setup

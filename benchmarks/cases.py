@@ -136,7 +136,7 @@ def leukemia(*, quick: bool) -> Problem | None:
     folder = datasets.find_data_folder()
     if folder is None:
         return None
-    views = _leukemia_views(folder / "cll")
+    views = leukemia_views(folder / "cll")
     rng = np.random.default_rng(0)
     tables, sizes = [], {"sample": len(next(iter(views.values())))}
     for name, x in views.items():
@@ -159,7 +159,8 @@ def leukemia(*, quick: bool) -> Problem | None:
     return Problem("e", "Chronic lymphocytic leukemia, four views", sizes, tuple(tables), measure)
 
 
-def _leukemia_views(folder: Path) -> dict[str, Floats]:
+def leukemia_views(folder: Path) -> dict[str, Floats]:
+    """The views by name, patients × features, NaN where missing."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # MuData announces a change of its defaults
         import mudata  # noqa: PLC0415 - of the extra [bench]

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+#: What a table has of arrays.
+PARTS = ("train", "test", "means")
+
 
 class Triplets(NamedTuple):
     """Cells: row positions, column positions, values."""
@@ -39,6 +42,8 @@ class Table:
     """Held-out cells (or noise-free values of cells, where a case says so)."""
     weight: float = 0.0
     """What one squared error of this table counts in the error of the problem."""
+    means: NDArray[Any] | None = None
+    """Expectations of the held-out cells, where data were simulated."""
 
     @property
     def n_cells(self) -> int:
@@ -94,7 +99,7 @@ def save(problem: Problem, path: Path) -> None:
     arrays: dict[str, NDArray[Any]] = {}
     tables = []
     for n, table in enumerate(problem.tables):
-        for part in ("train", "test"):
+        for part in PARTS:
             value = getattr(table, part)
             if isinstance(value, Triplets):
                 arrays |= {f"{n}.{part}.{key}": array for key, array in value._asdict().items()}
@@ -113,7 +118,7 @@ def load(path: Path) -> Problem:
     head = json.loads(str(arrays.pop("head")))
     tables = []
     for n, table in enumerate(head.pop("tables")):
-        parts = {part: _part(arrays, f"{n}.{part}") for part in ("train", "test")}
+        parts = {part: _part(arrays, f"{n}.{part}") for part in PARTS}
         tables.append(Table(**table, **parts))
     clip = tuple(head.pop("clip") or ()) or None
     return Problem(**head, clip=clip, tables=tuple(tables))
@@ -137,6 +142,7 @@ def _toy_table(rng: np.random.Generator, table: Table, sizes: Mapping[str, int])
     shape = sizes[table.rows], sizes[table.cols]
     theta = rng.normal(size=(shape[0], 2)) @ rng.normal(size=(2, shape[1]))
     x = (theta > 0) if table.likelihood == "bernoulli" else theta + rng.normal(size=shape)
+    x = np.floor(np.abs(x)) if table.likelihood == "poisson" else x
     seen = rng.random(shape) < 0.7
     i, j = (index.astype(np.int32) for index in np.nonzero(seen))
     if isinstance(table.train, Triplets):

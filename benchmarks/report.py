@@ -64,7 +64,7 @@ def text(results: Results) -> str:
     parts = [_introduction(results)]
     if any(part.get("quick") for part in results.values()):
         parts.insert(0, "**A trial of the machinery (--quick), not a measurement.**")
-    parts += ["## Targets", _table(("", "asked", "measured", "met", "detail"), _target_rows(results))]
+    parts += ["## Targets", table(("", "asked", "measured", "met", "detail"), _target_rows(results))]
     for case in CASES:
         if case in results:
             parts += list(_case(results, case))
@@ -93,7 +93,7 @@ def _case(results: Results, case: str) -> Iterator[str]:
     facts = own["facts"] if own else None
     how = f" gcmf: {facts['iterations']} sweeps, {facts['factors']} factors, {facts['status']}." if facts else ""
     yield f"{found['n_cells']:,} observed cells. Error: {found['measure']}{floor}.{how} {_when(found['rows'])}."
-    yield _table(HEADINGS, list(rows_of(results, case)))
+    yield table(HEADINGS, list(rows_of(results, case)))
     yield f"![Error against time](benchmarks/{case}.png)"
 
 
@@ -119,7 +119,8 @@ def _compile(results: Results) -> str:
     )
 
 
-def _table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Rows of text as Markdown."""
     lines = [headings, tuple("---" for _ in headings), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "/") for cell in line) + " |" for line in lines)
 

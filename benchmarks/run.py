@@ -101,20 +101,11 @@ class Bench:
         self, task: str, job: dict[str, Any], *, blas_threads: int | None = None, cache: Path | None = None
     ) -> dict[str, Any]:
         """Do one task in a new process; what fails is reported and is no reason to stop."""
-        answer = self.out / "answer.json"
-        answer.unlink(missing_ok=True)
-        job = {"threads": self.threads, **job, "task": task, "out": str(answer)}
-        threads = {name: str(job["threads"]) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
-        blas = {name: str(blas_threads or self.threads) for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
-        where = {"NUMBA_CACHE_DIR": str(cache or self.out.resolve() / "numba-cache")}
-        command = [sys.executable, "-m", "benchmarks.worker", json.dumps(job)]
-        environment = {**os.environ, **threads, **blas, **where}
-        done = subprocess.run(command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True)
-        if done.returncode or not answer.exists():
-            print(f"   {task} failed:\n{done.stderr[-2000:]}", flush=True)
-            return {"failed": (done.stderr.strip().splitlines() or ["no answer"])[-1]}
-        found: dict[str, Any] = json.loads(answer.read_text())
-        answer.unlink()
+        job = {"threads": self.threads, **job, "task": task}
+        cache = cache or self.out.resolve() / "numba-cache"
+        found = work(job, self.out / "answer.json", blas_threads=blas_threads or self.threads, cache=cache)
+        if "failed" in found:
+            print(f"   {task} failed:\n{found.pop('told', '')}", flush=True)
         return found
 
     def _read(self, part: str) -> dict[str, Any]:
@@ -124,6 +115,28 @@ class Bench:
         head = {"part": part, "when": _now(), "quick": self.quick, "threads": self.threads, "repeats": self.repeats,
                 "load": os.getloadavg()[0]}  # fmt: skip
         (self.out / f"{part}.json").write_text(json.dumps({**head, **found}, indent=1))
+
+
+def work(
+    job: dict[str, Any], answer: Path, *, blas_threads: int, cache: Path, limit: float | None = None
+) -> dict[str, Any]:
+    """Do a worker's job in a new process, for at most `limit` seconds; what went wrong is under "failed"."""
+    answer.unlink(missing_ok=True)
+    threads = {name: str(job["threads"]) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    blas = {name: str(blas_threads) for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+    command = [sys.executable, "-m", "benchmarks.worker", json.dumps({**job, "out": str(answer)})]
+    environment = {**os.environ, **threads, **blas, "NUMBA_CACHE_DIR": str(cache)}
+    try:
+        done = subprocess.run(
+            command, check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=limit
+        )
+    except subprocess.TimeoutExpired:
+        return {"failed": "timeout"}
+    if done.returncode or not answer.exists():
+        return {"failed": (done.stderr.strip().splitlines() or ["no answer"])[-1], "told": done.stderr[-2000:]}
+    found: dict[str, Any] = json.loads(answer.read_text())
+    answer.unlink()
+    return found
 
 
 def chosen(parts: tuple[str, ...]) -> list[str]:

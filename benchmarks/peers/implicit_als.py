@@ -37,8 +37,12 @@ class Implicit(Peer):
         self._model.fit(self._x, show_progress=False, callback=lambda *_: watch(self.predict))
 
     def predict(self) -> Predictions:
-        """Nothing."""
-        return {}
+        """Scores that rank, and are no values."""
+        main = self.problem.tables[0]
+        if main.test is None:
+            return {}
+        users, items = self._model.user_factors, self._model.item_factors
+        return {main.name: np.einsum("nk,nk->n", users[main.test.i], items[main.test.j])}
 
     def facts(self) -> dict[str, Any]:
         """Iterations."""

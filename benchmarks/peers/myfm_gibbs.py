@@ -64,7 +64,11 @@ class MyFM(Peer):
         width = sum(self.problem.sizes.values()) + len(tables)
 
         def design(part: str) -> sparse.csr_matrix:
-            found = [_features(t, getattr(t, part), starts, width - len(tables) + n) for n, t in enumerate(tables)]
+            found = [
+                _features(t, getattr(t, part), starts, width - len(tables) + n)
+                for n, t in enumerate(tables)
+                if getattr(t, part) is not None
+            ]
             columns = np.concatenate(found)
             return sparse.csr_matrix((np.ones(columns.size), columns.ravel(), np.arange(0, columns.size + 1, 3)),
                                      shape=(len(columns), width))  # fmt: skip
