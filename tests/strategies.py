@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import combinations, product
 from typing import Literal, get_args, get_origin, get_type_hints
+from unittest import mock
 
 import numpy as np
 from hypothesis import HealthCheck, settings
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from gcmf import Collection, Priors, Relation
+from gcmf.data import cells
 from gcmf.data.parts import take
 from gcmf.likelihoods import Bernoulli, known
 from gcmf.options import FitOptions
@@ -28,7 +31,7 @@ LIKELIHOODS = (
     Bernoulli("tight", zero_weight=7.5),
     Bernoulli("paper", zero_weight=0.3),
 )
-LAYOUTS = ("listed", "filled", "holes")
+LAYOUTS = ("listed", "filled", "holes", "dense")
 PRIORS = (
     Priors(),
     Priors(alpha_shape=1e-6, alpha_rate=1e-6, tau_shape=1e-6, tau_rate=1e-6),
@@ -56,9 +59,12 @@ def values(likelihood, shape, rng, *, rank=2, scale=1.0):
 
 
 def relation(name, ends, shape, *, likelihood, layout, missing, rng):
-    """One relation in one of the layouts; at least one cell is observed ("holes" are made by `pierce`)."""
+    """One relation in one of the layouts; at least one cell is observed ("holes" are made by `pierce`).
+
+    A relation is dense if most cells are there, and if the collection is made while `every_size_may_be_dense`.
+    """
     x = values(likelihood, shape, rng, scale=rng.choice([0.0, 0.5, 2.0]))
-    if layout == "listed":
+    if layout in {"listed", "dense"}:
         gone = rng.random(shape) < missing
         gone.flat[rng.integers(gone.size)] = False
         return Relation(name, *ends, np.where(gone, np.nan, x), likelihood)
@@ -66,17 +72,22 @@ def relation(name, ends, shape, *, likelihood, layout, missing, rng):
     return Relation(name, *ends, sparse.csr_matrix(np.where(blank, 0.0, x)), likelihood, blanks="zero")
 
 
+def every_size_may_be_dense():
+    """Hold small relations as large ones."""
+    return mock.patch.object(cells, "MIN_DENSE", 1)
+
+
 def pierce(data, names, missing, rng):
-    """Make holes in filled relations, in whole rows and columns too, as `split` does."""
-    cells = {name: bound.cells for name, bound in data.relations.items()}
+    """Make holes in filled and dense relations, in whole rows and columns too, as `split` does."""
+    held = {name: bound.cells for name, bound in data.relations.items()}
     for name in names:
-        whole = cells[name]
+        whole = held[name]
         triplets = whole.triplets()
         rows, cols = rng.integers(whole.shape[0]), rng.integers(whole.shape[1])
         gone = (rng.random(whole.n_cells) < missing) | (triplets.i == rows) | (triplets.j == cols)
         gone[rng.integers(len(gone))] = False
-        cells[name] = take(whole, np.flatnonzero(gone))[0]
-    return data.with_cells(cells)
+        held[name] = take(whole, np.flatnonzero(gone))[0]
+    return data.with_cells(held)
 
 
 @st.composite
@@ -94,14 +105,15 @@ def collections(draw, max_size=12):
         ends, shape = (f"set {r}", f"set {c}"), (sizes[r], sizes[c])
         likelihood, missing = draw(st.sampled_from(LIKELIHOODS)), draw(st.sampled_from([0.0, 0.3, 0.9]))
         relations.append(relation(name, ends, shape, likelihood=likelihood, layout=layout, missing=missing, rng=rng))
-        if layout == "holes":
+        if layout in {"holes", "dense"}:
             holey.append(name)
     entities = {}
     for e in sorted({end for pair in chosen for end in pair}):
         if draw(st.booleans()):
             # Two more entities than any cell mentions, and all in another order than the relations bring them.
             entities[f"set {e}"] = rng.permutation(sizes[e] + 2).tolist()
-    return pierce(Collection(relations, entities), holey, draw(st.sampled_from([0.1, 0.5])), rng)
+    with every_size_may_be_dense() if draw(st.booleans()) else nullcontext():
+        return pierce(Collection(relations, entities), holey, draw(st.sampled_from([0.1, 0.5])), rng)
 
 
 @st.composite

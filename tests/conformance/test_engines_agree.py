@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from unittest import mock
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcmf import Collection
+from gcmf import Collection, Relation
 from gcmf.engines import cpu, layout
 from gcmf.engines.base import State
 from gcmf.engines.cpu import CpuEngine
@@ -20,7 +21,7 @@ from gcmf.options import FitOptions
 from helpers import random_pattern, random_sample
 from laplace import Laplace
 from remote import RemoteEngine
-from strategies import LIKELIHOODS, PRIORS, adversarial, problems, relation
+from strategies import LIKELIHOODS, PRIORS, adversarial, every_size_may_be_dense, problems, relation, values
 from toys import GAUSSIAN, HYBRID, JAAKKOLA
 
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4}
@@ -120,20 +121,36 @@ def wide_collection(likelihood, layout, seed=0):
     rng = np.random.default_rng(seed)
     one = relation("one", ("a", "b"), (11, 300), likelihood=likelihood, layout=layout, missing=0.2, rng=rng)
     two = relation("two", ("c", "a"), (5, 11), likelihood=GAUSSIAN, layout="listed", missing=0.2, rng=rng)
-    return Collection([one, two])
+    with every_size_may_be_dense() if layout == "dense" else nullcontext():
+        data = Collection([one, two])
+    assert [own.cells.dense for own in data.relations.values()] == [layout == "dense"] * 2
+    return data
 
 
 @every_engine
 @every_dtype
-@pytest.mark.parametrize("layout", ["listed", "filled"])
+@pytest.mark.parametrize("layout", ["listed", "filled", "dense"])
 @pytest.mark.parametrize("likelihood", [*LIKELIHOODS, Laplace()], ids=repr)
 def test_long_rows_and_many_factors_agree(make, likelihood, layout, dtype):
     data = wide_collection(likelihood, layout)
     assert_agree(make_sample(data, FitOptions(n_factors=19, dtype=dtype), 1), make, TOLERANCE[dtype])
 
 
+@every_engine
 @every_dtype
-@pytest.mark.parametrize("layout", ["listed", "filled"])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+def test_rows_with_more_holes_than_a_chunk_agree(make, likelihood, dtype):
+    """Nothing for two chunks, one cell at an end, exactly one chunk, and a column with one cell."""
+    x = values(likelihood, (12, 200), np.random.default_rng(3))
+    x[0, :150], x[1, :-1], x[2, 1:], x[3, 64:], x[4, ::2], x[5:, 7] = np.nan, np.nan, np.nan, np.nan, np.nan, np.nan
+    with every_size_may_be_dense():
+        data = Collection([Relation("x", "a", "b", x, likelihood)])
+    assert data.relations["x"].cells.dense
+    assert_agree(make_sample(data, FitOptions(n_factors=9, dtype=dtype), 1), make, TOLERANCE[dtype])
+
+
+@every_dtype
+@pytest.mark.parametrize("layout", ["listed", "filled", "dense"])
 def test_threads_do_not_change_a_bit(monkeypatch, layout, dtype):
     monkeypatch.setattr(cpu, "RANGE_COST", 30)
     monkeypatch.setattr("gcmf.engines.layout.PIECE", 8)

@@ -21,6 +21,8 @@ VALUES = {
 }
 #: What a collection holds per cell: twice the partner and the value.
 HELD = {"uint8": 10, "bool": 10, "float32": 16, "float64": 24}
+#: What it holds per cell of a dense relation: the value, once.
+DENSE = {"uint8": 1, "bool": 1, "float32": 4, "float64": 8}
 #: For tables of ids and for what is passed through part by part.
 SLACK = 1.5
 
@@ -57,7 +59,33 @@ def test_sparse_matrix(kind):
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_whole_array(kind):
-    assert peak(VALUES[kind].reshape(300, 1000), kind) < HELD[kind] + SLACK
+    assert peak(VALUES[kind].reshape(300, 1000), kind) < DENSE[kind] + SLACK
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_dense_listings(kind):
+    row, col = np.divmod(np.random.default_rng(2).permutation(N), 1000)
+    assert peak((row, col, VALUES[kind]), kind) < DENSE[kind] + SLACK
+    stored = sparse.csr_array(np.ones((300, 1000)))
+    stored.data = VALUES[kind]
+    assert peak(stored, kind, blanks="missing") < DENSE[kind] + SLACK
+
+
+def test_array_with_holes():
+    x = np.where(np.arange(N) % 10 == 0, np.nan, NORMAL).reshape(300, 1000)
+    # Reading it copies the values that are there, and lists their columns; a tenth of the matrix are holes.
+    assert peak(x, "float64") < DENSE["float64"] / 0.9 + 8 + 4 + SLACK
+
+
+def test_parts_of_a_dense_relation():
+    data = Collection([Relation("r", "u", "v", NORMAL.reshape(300, 1000))])
+    tracemalloc.start()
+    train, test = data.split(0.1)
+    held = tracemalloc.get_traced_memory()[0] / N
+    tracemalloc.stop()
+    assert train.relations["r"].cells.dense
+    assert not test.relations["r"].cells.dense
+    assert held < DENSE["float64"] + 0.1 * HELD["float64"] + 0.5
 
 
 @pytest.mark.parametrize("kind", VALUES)

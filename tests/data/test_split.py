@@ -1,12 +1,21 @@
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from gcmf.data import Collection, Relation
+from gcmf.data import Collection, Relation, cells
 from gcmf.data.split import draw
 from gcmf.errors import DataError, OptionError, UnknownIdError
+
+
+@pytest.fixture(autouse=True, params=[1, 4096], ids=["dense", "listed"], scope="module")
+def _layouts(request):
+    """Small relations without blanks are held as large ones, or as small ones."""
+    with mock.patch.object(cells, "MIN_DENSE", request.param):
+        yield
 
 
 def make(*, filled, likelihood="poisson", seed=0, shape=(8, 7)):
@@ -29,11 +38,13 @@ def table(data, name="r"):
 
 def check_sides(data, name="r"):
     """The column side says what the row side says."""
-    cells = data.relations[name].cells
-    i, j, _ = cells.triplets()
-    np.testing.assert_array_equal(cells.rows.counts(), np.bincount(i, minlength=cells.shape[0]))
-    np.testing.assert_array_equal(cells.cols.counts(), np.bincount(j, minlength=cells.shape[1]))
-    assert cells.n_cells == len(i)
+    held = data.relations[name].cells
+    i, j, _ = held.triplets()
+    np.testing.assert_array_equal(held.rows.counts(), np.bincount(i, minlength=held.shape[0]))
+    np.testing.assert_array_equal(held.cols.counts(), np.bincount(j, minlength=held.shape[1]))
+    assert held.n_cells == len(i)
+    if held.dense:
+        assert [own.tolist() for own in held.members()] == [np.unique(i).tolist(), np.unique(j).tolist()]
 
 
 def check_partition(data, train, test, names=("r", "other")):
@@ -86,6 +97,19 @@ def test_by_row_and_by_col_take_whole_ones(filled):
         assert np.sum(held > 0) == round(0.5 * np.sum(before > 0))
 
 
+def test_what_is_left_of_a_dense_relation_is_dense_and_what_is_taken_may_be(monkeypatch):
+    monkeypatch.setattr(cells, "MIN_DENSE", 50)
+    data = Collection([Relation("r", "row", "col", np.random.default_rng(0).normal(size=(20, 10)))])
+    for by, taken_is_dense in (("cell", False), ("row", True), ("col", True)):
+        train, test = (part.relations["r"].cells for part in data.split(0.3, by))
+        assert train.dense
+        assert test.dense == taken_is_dense
+        assert len(train.rows.value) == (200 if by == "cell" else 140)
+    rest, most = (part.relations["r"].cells for part in data.split(0.6))
+    assert not rest.dense
+    assert most.dense
+
+
 @pytest.mark.parametrize("filled", [False, True])
 def test_relations_not_chosen_stay_whole(filled):
     data = make(filled=filled)
@@ -113,9 +137,9 @@ def test_folds_test_every_cell_once(filled, by):
     seen = {"r": {}, "other": {}}
     for train, test in data.folds(3, by):
         check_partition(data, train, test)
-        for name, cells in seen.items():
-            assert cells.keys().isdisjoint(table(test, name))
-            cells.update(table(test, name))
+        for name, tested in seen.items():
+            assert tested.keys().isdisjoint(table(test, name))
+            tested.update(table(test, name))
     assert seen == {"r": table(data), "other": table(data, "other")}
 
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from gcmf import Collection, Relation
+from gcmf.data import cells
 from gcmf.engines import layout
 from gcmf.engines.layout import Layout
 from gcmf.engines.records import FILLED, LISTED, ZEROS
@@ -17,6 +18,7 @@ from gcmf.options import FitOptions
 @pytest.fixture(autouse=True)
 def _small_matrices(monkeypatch):
     monkeypatch.setattr(layout, "MIN_MATRIX", 0)
+    monkeypatch.setattr(cells, "MIN_DENSE", 1)
 
 
 def layouts(x, likelihood="gaussian", **options):
@@ -79,18 +81,35 @@ def test_zeros_of_a_filled_table_cost_nothing_where_they_are_gaussian():
     assert rows.n_visited.tolist() == [20] * 30
 
 
-def test_values_are_not_copied_whatever_the_precision():
-    x = np.random.default_rng(0).normal(size=(6, 5))
-    data = Collection([Relation("x", "a", "b", x)])
-    spec, problem = build(data, FitOptions())
-    (rows, _), value = Layout.of(problem, np.dtype("float32")), data.relations["x"].cells.rows.value
-    assert value.dtype == np.float64
-    assert np.shares_memory(rows.blocks.get("listed").get("value"), value)
-    assert spec.n_cells == 30
+@pytest.mark.parametrize("shape", [(6, 5), (6, 1), (1, 5)])
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
+def test_values_are_not_copied_whatever_the_precision_and_read_from_either_side(likelihood, shape):
+    x = np.random.default_rng(0).integers(0, 9, shape) + (0.1 if likelihood == "gaussian" else 0.0)
+    for thin in (False, True):
+        x = np.where(np.eye(*shape), x, np.nan) if thin else x
+        data = Collection([Relation("x", "a", "b", x, likelihood)])
+        held = data.relations["x"].cells
+        assert held.dense == (not thin or 1 in shape)
+        spec, problem = build(data, FitOptions())
+        for laid, side in zip(Layout.of(problem, np.dtype("float32")), (held.rows, held.cols), strict=True):
+            assert side.value.dtype == (np.float64 if likelihood == "gaussian" else np.float32)
+            assert laid.blocks.get("listed").get("value") is side.value
+            assert (held.cols.value is held.rows.value) == held.dense
+        assert spec.n_cells == np.sum(~np.isnan(x))
+
+
+def test_columns_of_bytes_are_copied_to_lie_side_by_side():
+    x = np.random.default_rng(0).random((6, 5)) < 0.5
+    rows, cols = layouts(x, "bernoulli")
+    assert [how(side) for side in (rows, cols)] == [FILLED, FILLED]
+    own, others = (side.blocks.get("listed") for side in (rows, cols))
+    assert own.get("stride") == others.get("stride") == 1
+    np.testing.assert_array_equal(own.get("value").reshape(6, 5), x)
+    np.testing.assert_array_equal(others.get("value").reshape(5, 6), x.T)
 
 
 def test_a_record_refuses_arrays_of_another_type():
     rows, _ = layouts(np.random.default_rng(0).normal(size=(3, 3)))
-    cells = rows.blocks.get("listed")
+    listed = rows.blocks.get("listed")
     with pytest.raises(TypeError, match="partner must be contiguous and of type"):
-        cells.set(partner=cells.get("partner").astype(np.int64))
+        listed.set(partner=listed.get("partner").astype(np.int64))

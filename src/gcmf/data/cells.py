@@ -1,4 +1,4 @@
-"""How the cells of a relation are held: once per side, so that either side reads them in a row."""
+"""How the cells of a relation are held: dense ones once, as a matrix; others once per side, each in a row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from gcmf.data.raw import RawCells
 
 HOLE = np.uint8(255)
-"""The value of an unobserved listed cell of a filled 0/1 relation; elsewhere it is NaN."""
+"""The value of an unobserved cell of a filled or dense 0/1 relation; elsewhere it is NaN."""
+DENSE = 0.5
+"""Share of the cells between its rows and columns from which on a relation is dense: a matrix then takes at most two
+thirds of the bytes of two lists, and engines pass over its holes in little time."""
+MIN_DENSE = 4096
+"""Observed cells from which on a relation may be dense: below, bytes do not count."""
+_BLOCK = 1 << 16
+"""Cells of a matrix to be looked at at a time."""
 _Sparse = Any
 """A sparse array of scipy, of which mypy knows nothing."""
 
@@ -38,32 +45,83 @@ class Side:
 
     In the *listed* layout the observed cells are listed and all others are missing. In the *filled*
     layout every pair of a covered entity and a member is observed, with value 0 unless listed; a
-    listed cell that is a hole is not observed.
+    listed cell that is a hole is not observed. In the *dense* layout nothing is listed: every such pair has a value,
+    in one matrix that both sides read, and is observed unless that is a hole.
     """
 
     indptr: npt.NDArray[np.int64]
-    """Entity g lists the cells `indptr[g]:indptr[g + 1]`, (d + 1,)."""
+    """Entity g lists the cells `indptr[g]:indptr[g + 1]`, (d + 1,). Dense: its value with member c is at
+    `indptr[g] + stride * c`."""
     partner: npt.NDArray[np.int32]
-    """The other entity of each cell, increasing within an entity: its index in its own set, or in the filled layout
-    its position in `members`."""
+    """The other entity of each listed cell, increasing within an entity: its index in its own set, or in the filled
+    layout its position in `members`."""
     value: npt.NDArray[Any]
     """uint8 for 0/1 cells (255 is a hole), else float32 where that is exact, else float64 (NaN is a hole)."""
     members: npt.NDArray[np.int32] | None = None
-    """Filled layout only: the sorted indices of the entities that the relation brings to the other set."""
+    """Filled and dense: the sorted indices of the entities that the relation brings to the other set."""
     covered: npt.NDArray[np.bool_] | None = None
-    """Filled layout only: which entities of this side the relation brings, (d,)."""
+    """Filled and dense: which entities of this side the relation brings, (d,)."""
+    stride: int = 0
+    """Dense: how far the values of an entity are apart, 1 for rows and the number of columns for columns."""
 
     @classmethod
     def of(cls, matrix: _Sparse) -> Side:
         """Return the cells that a sparse matrix lists by row or by column."""
         return cls(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False), matrix.data)
 
+    @property
+    def matrix(self) -> npt.NDArray[Any]:
+        """Dense layout only: the values of the covered entities (rows) with the members (columns)."""
+        if self.members is None or not self.stride:
+            msg = "only a dense relation has a matrix"
+            raise ValueError(msg)
+        by_row = self.stride == 1
+        return self.value.reshape(-1, len(self.members)) if by_row else self.value.reshape(-1, self.stride).T
+
+    @classmethod
+    def dense(  # noqa: PLR0913 - a matrix is described by as many
+        cls,
+        value: npt.NDArray[Any],
+        size: int,
+        *,
+        owners: npt.NDArray[np.int32],
+        members: npt.NDArray[np.int32],
+        step: int,
+        stride: int,
+    ) -> Side:
+        """Return the cells that a flat matrix holds: `step` is from owner to owner, `stride` from member to member."""
+        covered, starts = np.zeros(size, dtype=np.bool_), _starts(owners, size, step=step)
+        covered[owners] = True
+        return cls(starts, np.empty(0, np.int32), value, members, covered, stride)
+
     def counts(self) -> npt.NDArray[np.int64]:
         """Return the number of observed cells per entity, (d,)."""
         if self.members is None or self.covered is None:
             return np.diff(self.indptr)
-        before = np.concatenate([[0], np.cumsum(holes(self.value))])
-        return self.covered * len(self.members) - np.diff(before[self.indptr])
+        counts = self.covered * len(self.members)
+        if not self.stride:
+            return counts - np.diff(np.concatenate([[0], np.cumsum(holes(self.value))])[self.indptr])
+        # By rows of the matrix, as it lies, whatever side this is.
+        matrix, along = (self.matrix, 1) if self.stride == 1 else (self.matrix.T, 0)
+        step = max(_BLOCK // matrix.shape[1], 1)
+        n_holes = [holes(matrix[k : k + step]).sum(axis=along) for k in range(0, len(matrix), step)]
+        counts[self.covered] -= np.concatenate(n_holes) if along else np.sum(n_holes, axis=0)
+        return counts
+
+    def row(self, g: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+        """Return the partners, by their index in their own set, and the values of the observed cells of entity g."""
+        part = slice(self.indptr[g], self.indptr[g + 1])
+        if self.members is None or self.covered is None:
+            return self.partner[part], self.value[part].astype(np.float64)
+        if not self.covered[g]:
+            return self.members[:0], np.empty(0)
+        if self.stride:
+            x = self.value[self.indptr[g] + self.stride * np.arange(len(self.members))]
+        else:
+            x = np.zeros(len(self.members), self.value.dtype)
+            x[self.partner[part]] = self.value[part]
+        seen = ~holes(x)
+        return self.members[seen], x[seen].astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,12 +141,17 @@ class Cells:
     @property
     def filled(self) -> bool:
         """Whether unlisted cells of the relation's own rows and columns are observed zeros."""
-        return self.rows.members is not None
+        return self.rows.members is not None and not self.dense
+
+    @property
+    def dense(self) -> bool:
+        """Whether the values are held once, as a matrix."""
+        return self.rows.stride > 0
 
     def members(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Return the row and the column entities that a filled relation brings."""
+        """Return the row and the column entities that a filled or dense relation brings."""
         if self.rows.members is None or self.cols.members is None:
-            msg = "only a filled relation has members"
+            msg = "only a filled or dense relation has members"
             raise ValueError(msg)
         return self.cols.members, self.rows.members
 
@@ -100,7 +163,7 @@ class Cells:
     def chunks(self, size: int = 1_000_000) -> Iterator[Triplets]:
         """Yield every observed cell in row-major order, at most `size` at a time."""
         if self.rows.members is not None:
-            yield from _filled_chunks(self, size)
+            yield from _chunks_between_members(self, size)
             return
         for start in range(0, len(self.rows.partner), size):
             part = slice(start, start + size)
@@ -112,14 +175,45 @@ class DuplicateCellsError(Exception):
 
 
 def holes(value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return which listed values of a filled relation say that the cell is not observed."""
+    """Return which values of a filled or dense relation say that the cell is not observed."""
     return np.asarray(value == HOLE if value.dtype == np.uint8 else np.isnan(value))
 
 
 def list_cells(cells: Triplets | RawCells, shape: tuple[int, int], *, dtype: npt.DTypeLike | None = None) -> Cells:
-    """Return the listed layout of these cells, in any order, between sets of these sizes; `dtype` is of the values."""
-    rows, cols = _two_sides(cells, shape, dtype)
-    return Cells(rows, cols, n_cells=len(cells.x))
+    """Return these cells, in any order, between sets of these sizes, all others missing; `dtype` is of the values.
+
+    They are held in the dense layout where they fill most of the rectangle of their rows and columns, else listed.
+    """
+    n, rows, cols = len(cells.x), _mentioned(cells.i, shape[0]), _mentioned(cells.j, shape[1])
+    if not is_dense(n, rows, cols):
+        return Cells(*_two_sides(cells, shape, dtype), n_cells=n)
+    matrix = np.full(len(rows) * len(cols), hole_of(np.dtype(dtype or cells.x.dtype)), dtype or cells.x.dtype)
+    first, within = _starts(rows, shape[0], step=len(cols)), _starts(cols, shape[1], step=1)
+    for part in parts(n):
+        matrix[first[cells.i[part]] + within[cells.j[part]]] = cells.x[part]
+    dense = dense_cells(matrix, shape, row_members=rows, col_members=cols)
+    if dense.n_cells < n:
+        raise DuplicateCellsError
+    return dense
+
+
+def is_dense(n_cells: int, rows: npt.NDArray[np.int32], cols: npt.NDArray[np.int32]) -> bool:
+    """Return whether so many cells between these rows and columns are best held as a matrix."""
+    return n_cells >= max(MIN_DENSE, DENSE * len(rows) * len(cols))
+
+
+def dense_cells(
+    matrix: npt.NDArray[Any],
+    shape: tuple[int, int],
+    *,
+    row_members: npt.NDArray[np.int32],
+    col_members: npt.NDArray[np.int32],
+) -> Cells:
+    """Return the dense layout: a flat matrix, row by row, of the values between all members of either side (sorted)."""
+    width = len(col_members)
+    rows = Side.dense(matrix, shape[0], owners=row_members, members=col_members, step=width, stride=1)
+    cols = Side.dense(matrix, shape[1], owners=col_members, members=row_members, step=1, stride=width)
+    return Cells(rows, cols, n_cells=int(rows.counts().sum()))
 
 
 def fill_cells(
@@ -140,6 +234,26 @@ def fill_cells(
         _widen(cols, shape[1], owners=col_members, members=row_members),
         n_cells=len(row_members) * len(col_members) - int(holes(rows.value).sum()),
     )
+
+
+def hole_of(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401 - a number of this type
+    """Return the value of this type that says that a cell is not observed."""
+    return HOLE if dtype == np.uint8 else np.nan
+
+
+def _mentioned(positions: Positions, size: int) -> npt.NDArray[np.int32]:
+    """Return which of so many entities have a cell."""
+    has = np.zeros(size, dtype=np.bool_)
+    for part in parts(len(positions)):
+        has[positions[part]] = True
+    return np.flatnonzero(has).astype(np.int32)
+
+
+def _starts(owners: npt.NDArray[np.int32], size: int, *, step: int) -> npt.NDArray[np.int64]:
+    """Return where the values of each of so many entities begin in a matrix, (size + 1,); those of others nowhere."""
+    starts = np.zeros(size + 1, dtype=np.int64)
+    starts[owners] = np.arange(len(owners)) * step
+    return starts
 
 
 def _two_sides(cells: Triplets | RawCells, shape: tuple[int, int], dtype: npt.DTypeLike | None) -> tuple[Side, Side]:
@@ -215,19 +329,26 @@ def _widen(side: Side, size: int, *, owners: npt.NDArray[np.int32], members: npt
     return Side(indptr, side.partner, side.value, members=members, covered=covered)
 
 
-def _filled_chunks(cells: Cells, size: int) -> Iterator[Triplets]:
+def _chunks_between_members(cells: Cells, size: int) -> Iterator[Triplets]:
     rows, cols = cells.members()
-    width, n_places = len(cols), len(rows) * len(cols)
+    n_places = len(rows) * len(cols)
     for start in range(0, n_places, size):
         stop = min(start + size, n_places)
-        listed, value = listed_cells(cells, start // width, (stop - 1) // width + 1)
-        inside = (listed >= start) & (listed < stop)
-        x = np.zeros(stop - start, dtype=value.dtype)
-        x[listed[inside] - start] = value[inside]
+        x = cells.rows.value[start:stop] if cells.dense else _filled_part(cells, start, stop)
         seen = ~holes(x)
-        i, j = np.divmod(start + np.flatnonzero(seen), width)
+        i, j = np.divmod(start + np.flatnonzero(seen), len(cols))
         if len(i):
             yield Triplets(rows[i], cols[j], x[seen])
+
+
+def _filled_part(cells: Cells, start: int, stop: int) -> npt.NDArray[Any]:
+    """Return the values of a filled relation at the places start..stop, holes and all."""
+    width = len(cells.members()[1])
+    listed, value = listed_cells(cells, start // width, (stop - 1) // width + 1)
+    inside = (listed >= start) & (listed < stop)
+    x = np.zeros(stop - start, dtype=value.dtype)
+    x[listed[inside] - start] = value[inside]
+    return x
 
 
 def listed_cells(

@@ -1,18 +1,29 @@
 """Parts of a relation's cells: taking some out, as a listed part, and leaving the rest.
 
 Observed cells are numbered 0..n_cells-1 in row-major order. A filled relation lists only its nonzero cells
-and its holes; a cell of it also has a *place*, which counts the holes too: its row's position times the width
-plus its column's position.
+and its holes, a dense one nothing; a cell of either also has a *place*, which counts the holes too: its row's
+position times the width plus its column's position.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
 
-from gcmf.data.cells import HOLE, Cells, Side, Triplets, fill_cells, holes, list_cells, listed_cells
+from gcmf.data.cells import (
+    Cells,
+    Side,
+    Triplets,
+    dense_cells,
+    fill_cells,
+    hole_of,
+    holes,
+    is_dense,
+    list_cells,
+    listed_cells,
+)
 from gcmf.data.positions import Runs
 
 if TYPE_CHECKING:
@@ -22,9 +33,13 @@ if TYPE_CHECKING:
 
 
 def take(cells: Cells, numbers: Integers) -> tuple[Cells, Cells]:
-    """Return the cells that are not numbered, in their own layout, and the numbered ones (sorted, distinct), listed."""
-    if cells.filled:
-        return _punch(cells, numbers), list_cells(pick(cells, numbers), cells.shape)
+    """Return the cells that are not numbered, and the numbered ones (sorted, distinct), with all others missing.
+
+    What is left stays in its own layout, unless of a dense relation it is dense no more.
+    """
+    if cells.filled or cells.dense:
+        rest = _erase(cells, numbers) if cells.dense else _punch(cells, numbers)
+        return rest, list_cells(pick(cells, numbers), cells.shape)
     chosen = np.zeros(cells.n_cells, dtype=np.bool_)
     chosen[numbers] = True
     return _keep(cells, ~chosen), _keep(cells, chosen)
@@ -33,12 +48,16 @@ def take(cells: Cells, numbers: Integers) -> tuple[Cells, Cells]:
 def pick(cells: Cells, numbers: Integers) -> Triplets:
     """Return the cells of these numbers (sorted), and nothing of the others."""
     side = cells.rows
-    if not cells.filled:
+    if not (cells.filled or cells.dense):
         return Triplets(Runs(side.indptr)[numbers].astype(np.int32), side.partner[numbers], side.value[numbers])
     rows, cols = cells.members()
-    places, is_listed, at = _locate(cells, numbers)
-    x = np.zeros(len(places), dtype=side.value.dtype)
-    x[is_listed] = side.value[at]
+    places = _places(cells, numbers)
+    if cells.dense:
+        x = side.value[places]
+    else:
+        x = np.zeros(len(places), dtype=side.value.dtype)
+        is_listed, at = _among_listed(cells, places)
+        x[is_listed] = side.value[at]
     i, j = np.divmod(places, len(cols))
     return Triplets(rows[i], cols[j], x)
 
@@ -51,12 +70,11 @@ def row_numbers(cells: Cells, rows: Integers) -> Integers:
 
 def col_numbers(cells: Cells, cols: Integers) -> Integers:
     """Return the numbers of all observed cells in these columns, sorted."""
-    if not cells.filled:
+    if not (cells.filled or cells.dense):
         return np.flatnonzero(np.isin(np.arange(cells.shape[1]), cols)[cells.rows.partner])
     rows, members = cells.members()
     places = np.add.outer(np.arange(len(rows)) * len(members), np.searchsorted(members, cols)).ravel()
-    listed, value = listed_cells(cells)
-    gaps = listed[holes(value)]
+    gaps = _gaps(cells)
     return np.asarray((places - np.searchsorted(gaps, places))[~np.isin(places, gaps)])
 
 
@@ -72,33 +90,51 @@ def _keep(cells: Cells, kept: npt.NDArray[np.bool_]) -> Cells:
 def _punch(cells: Cells, numbers: Integers) -> Cells:
     """Take cells out of a filled relation: they become holes there, and the holes are all it costs."""
     rows, cols = cells.members()
-    places, is_listed, at = _locate(cells, numbers)
+    places = _places(cells, numbers)
+    is_listed, at = _among_listed(cells, places)
     listed, value = listed_cells(cells)
-    hole = HOLE if value.dtype == np.uint8 else np.nan
     value = value.copy()
-    value[at] = hole
+    value[at] = hole_of(value.dtype)
     new = places[~is_listed]
     i, j = np.divmod(np.concatenate([listed, new]), len(cols))
-    x = np.concatenate([value, np.full(len(new), hole, dtype=value.dtype)])
+    x = np.concatenate([value, np.full(len(new), hole_of(value.dtype), dtype=value.dtype)])
     rest = Triplets(i.astype(np.int32), j.astype(np.int32), x)
     return fill_cells(rest, cells.shape, row_members=rows, col_members=cols)
 
 
-class _Located(NamedTuple):
-    """Where some cells of a filled relation are."""
+def _erase(cells: Cells, numbers: Integers) -> Cells:
+    """Take cells out of a dense relation: they become holes; entities of which nothing is left are no members then."""
+    (rows, cols), matrix = cells.members(), cells.rows.value.copy()
+    matrix[_places(cells, numbers)] = hole_of(matrix.dtype)
+    rest = dense_cells(matrix, cells.shape, row_members=rows, col_members=cols)
+    kept_rows, kept_cols = rest.rows.counts()[rows] > 0, rest.cols.counts()[cols] > 0
+    rows, cols = rows[kept_rows], cols[kept_cols]
+    if not is_dense(rest.n_cells, rows, cols):
+        return list_cells(rest.triplets(), rest.shape)
+    if len(rows) * len(cols) < len(matrix):
+        matrix = rest.rows.matrix[np.ix_(kept_rows, kept_cols)].ravel()
+    return dense_cells(matrix, cells.shape, row_members=rows, col_members=cols)
 
-    places: Integers
-    is_listed: npt.NDArray[np.bool_]
-    at: Integers
-    """Of those that are listed, where in the list."""
 
-
-def _locate(cells: Cells, numbers: Integers) -> _Located:
+def _gaps(cells: Cells) -> Integers:
+    """Return the places of the holes of a filled or dense relation, sorted."""
+    if cells.dense:
+        return np.flatnonzero(holes(cells.rows.value))
     listed, value = listed_cells(cells)
-    gaps = listed[holes(value)]
+    return listed[holes(value)]
+
+
+def _places(cells: Cells, numbers: Integers) -> Integers:
+    """Return the places of some cells of a filled or dense relation."""
+    gaps = _gaps(cells)
     # The hole at position h of the sorted holes has gaps[h] - h observed cells before it.
-    places = numbers + np.searchsorted(gaps - np.arange(len(gaps)), numbers, side="right")
+    return np.asarray(numbers + np.searchsorted(gaps - np.arange(len(gaps)), numbers, side="right"))
+
+
+def _among_listed(cells: Cells, places: Integers) -> tuple[npt.NDArray[np.bool_], Integers]:
+    """Return which cells of a filled relation are listed, and of those that are, where in the list."""
+    listed, _ = listed_cells(cells)
     at = np.searchsorted(listed, places)
     is_listed = at < len(listed)
     is_listed[is_listed] = listed[at[is_listed]] == places[is_listed]
-    return _Located(places, is_listed, at[is_listed])
+    return is_listed, at[is_listed]

@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 
 from gcmf.engines.compiled import address_of, inlined, kernel
-from gcmf.engines.records import BLOCK, BYTES, CHUNK, DOUBLE, LISTED, PASS, SCRATCH, SINGLE, ZEROS
+from gcmf.engines.records import BLOCK, BYTES, CHUNK, DOUBLE, FILLED, LISTED, PASS, SCRATCH, SINGLE, ZEROS
 from gcmf.engines.simd import (
     LANES,
     add_products,
@@ -33,6 +33,8 @@ from gcmf.engines.simd import (
 MANY_PARTNERS = 1 << 20
 #: Cells summed in the working precision before the sums go to float64: bounds the error of float32.
 FLUSH = 512
+#: Cells of a chunk that are enough: more are not looked for among holes.
+FULL = 56
 #: The rows of a sum after the Kp rows of Σ w ū_j ū_jᵀ: Σ wt ū_j, Σ w ū_j, Σ w ũ_j, and one of scalars:
 TARGET, FIRST, SPREAD, SCALARS = range(4)
 #: Σ w, Σ wt, Σ wt², the value of the cells, and Σ w b̃_j.
@@ -89,69 +91,117 @@ def copy_row(rows_at, row, scratch_at, writing):
 
 
 @inlined
-def _load(cells, row, start, n, values_only, scratch, real):
-    """Cells start..start+n of one row: the standardised value; the partner's row, and whether the cell is observed.
+def _load(cells, row, start, last, scratch, real):
+    """Up to CHUNK cells of one row, from start on: standardised value, the partner's row, whether it is observed.
 
-    Listed cells of which nothing but the values is wanted need no more than these.
+    Returns how many there are, and where the next ones start. Holes are passed over, except those that correct a row
+    of zeros.
     """
-    place = array_of(scratch.place, None, np.uint64)
-    x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
+    place, seen = array_of(scratch.place, None, np.uint64), array_of(scratch.seen, None, real)
+    x, fill = array_of(scratch.x, None, real), cells.fill
     partner, members = array_of(cells.partner, None, np.int32), array_of(cells.members, None, np.int32)
+    first, stride, there = array_of(cells.indptr, None, np.int64)[row], cells.stride, 0
+    for c in range(CHUNK):
+        seen[c] = 1
+    while start < last and there < FULL:
+        n = min(CHUNK - there, last - start)
+        if stride > 0:
+            _read(cells, first + start * stride, n, there, scratch, real)
+        else:
+            _fill(cells, row, start, n, there, scratch, real)
+        if cells.layout == FILLED:
+            there = _pass_holes(members, start, n, there, scratch, real)
+        else:
+            at = np.uint64(first + start)
+            for c in range(n):
+                place[c] = partner[at + np.uint64(c)]
+            if cells.layout == ZEROS:
+                for c in range(n):
+                    place[c] = members[place[c]]
+                    if math.isnan(x[c]):
+                        x[c], seen[c] = fill, 0
+            there = n
+        start += n
+    return there, start
+
+
+@inlined
+def _read(cells, first, n, to, scratch, real):
+    """Standardise n values into x, from position `to` on; holes become NaN. One plain loop for each way to hold them.
+
+    Positions are unsigned, since a negative one would count from the end, and LLVM could take no vectors.
+    """
+    x, center, inverse = array_of(scratch.x, None, real), cells.center, cells.inverse_scale
+    single, double = array_of(cells.value, None, np.float32), array_of(cells.value, None, np.float64)
+    coded, kind = array_of(cells.value, None, np.uint8), cells.value_type
+    at, stride, out = np.uint64(first), np.uint64(cells.stride), np.uint64(to)
+    if kind == SINGLE:
+        for c in range(n):
+            x[out + np.uint64(c)] = (np.float64(single[at + np.uint64(c) * stride]) - center) * inverse
+    elif kind == DOUBLE:
+        for c in range(n):
+            x[out + np.uint64(c)] = (double[at + np.uint64(c) * stride] - center) * inverse
+    else:
+        for c in range(n):
+            code = coded[at + np.uint64(c) * stride]
+            x[out + np.uint64(c)] = math.nan if code == 255 else (np.float64(code) - center) * inverse
+
+
+@inlined
+def _fill(cells, row, start, n, to, scratch, real):
+    """The same for members start..start+n of a row of zeros, with what is listed of them."""
+    x, partner = array_of(scratch.x, None, real), array_of(cells.partner, None, np.int32)
     single, double = array_of(cells.value, None, np.float32), array_of(cells.value, None, np.float64)
     coded, kind = array_of(cells.value, None, np.uint8), cells.value_type
     indptr, center, inverse = array_of(cells.indptr, None, np.int64), cells.center, cells.inverse_scale
     fill, first, last = cells.fill, indptr[row], indptr[row + 1]
-    if cells.layout == LISTED:
-        first += start
-        # One plain loop for each way to hold values.
-        if kind == SINGLE:
-            for c in range(n):
-                x[c] = (np.float64(single[first + c]) - center) * inverse
-        elif kind == DOUBLE:
-            for c in range(n):
-                x[c] = (double[first + c] - center) * inverse
+    for c in range(n):
+        x[np.uint64(to) + np.uint64(c)] = fill
+    end = last
+    while first < end:
+        middle = (first + end) // 2
+        if partner[middle] < start:
+            first = middle + 1
         else:
-            for c in range(n):
-                x[c] = (np.float64(coded[first + c]) - center) * inverse
-        if not values_only:
-            for c in range(n):
-                place[c] = partner[first + c]
-                seen[c] = 1
-    else:
-        if cells.layout == ZEROS:
-            first += start
-            last = first + n
-        else:
-            for c in range(n):
-                place[c] = members[start + c]
-                seen[c] = 1
-                x[c] = fill
-            end = last
-            while first < end:
-                middle = (first + end) // 2
-                if partner[middle] < start:
-                    first = middle + 1
-                else:
-                    end = middle
-        for p in range(first, last):
-            c = p - first if cells.layout == ZEROS else partner[p] - start
-            if c >= n:
-                break
-            value = np.float64(coded[p]) if kind == BYTES else np.float64(single[p]) if kind == SINGLE else double[p]
-            # fastmath says nothing of NaN here: `nnan` is not among its flags.
-            hole = value == 255.0 if kind == BYTES else math.isnan(value)
-            place[c] = members[partner[p]]
-            seen[c] = 0 if hole else 1
-            x[c] = fill if hole else (value - center) * inverse
+            end = middle
+    for p in range(first, last):
+        c = partner[p] - start
+        if c >= n:
+            break
+        value = np.float64(coded[p]) if kind == BYTES else np.float64(single[p]) if kind == SINGLE else double[p]
+        x[to + c] = math.nan if kind == BYTES and value == 255.0 else (value - center) * inverse
 
 
 @inlined
-def _predict(block, b, start, n, scratch, real):
+def _pass_holes(members, start, n, to, scratch, real):
+    """Of n values from position `to` on, of members start..start+n, keep those that are no holes; return their end."""
+    place, x = array_of(scratch.place, None, np.uint64), array_of(scratch.x, None, real)
+    at, first, total = np.uint64(start), np.uint64(to), real(0)
+    for c in range(n):
+        place[first + np.uint64(c)] = members[at + np.uint64(c)]
+    for c in range(n):
+        total += x[first + np.uint64(c)]
+    # The sum is NaN if any of them is. fastmath says nothing of NaN here: `nnan` is not among its flags.
+    if not math.isnan(total):
+        return to + n
+    there = first
+    for c in range(n):
+        # Without a branch, which nobody could predict.
+        value = x[first + np.uint64(c)]
+        x[there], place[there] = value, place[first + np.uint64(c)]
+        there += np.uint64(not math.isnan(value))
+    for c in range(np.int64(there), to + n):
+        x[c] = 0  # a likelihood may look at more cells than it counts
+    return np.int64(there)
+
+
+@inlined
+def _predict(block, b, at_first, n, scratch, real):
     """Mean m and variance v of θ for n loaded cells of the row at hand."""
     mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
     width, place = len(mean), array_of(scratch.place, None, np.uint64)
     moments = array_of(scratch.moments, (3, width), real)
-    if start == 0:
+    if at_first:
         for k in range(width):
             u, u_var = real(mean[k]), real(var[k])
             moments[0, k] = u
@@ -181,17 +231,15 @@ def _squared_residuals(n, scratch, real):
 
 
 @inlined
-def _add_unit(block, first, n, scratch, scalars, sign, real):
-    """Places and targets of the listed cells first..first+n, each of weight one, and sign times their scalars."""
-    partner = array_of(block.summed.partner, None, np.int32)
+def _add_unit(block, n, scratch, scalars, sign, real):
+    """Targets of n cells, each of weight one, and sign times their scalars."""
     place, x = array_of(scratch.place, None, np.uint64), array_of(scratch.x, None, real)
     weight, target = array_of(scratch.weight, None, real), array_of(scratch.target, None, real)
     bias, bias_var = array_of(block.partner_bias, None, real), array_of(block.partner_bias_var, None, real)
     one, sum_wt, squares, spread = real(1), real(0), real(0), real(0)
     for c in range(n):
-        j = np.uint64(partner[first + c])
+        j = place[c]
         t = x[c] - bias[j]
-        place[c] = j
         target[c], weight[c] = t, one
         sum_wt += t
         squares += t * t
@@ -206,23 +254,23 @@ def _add_unit(block, first, n, scratch, scalars, sign, real):
 def _add_others(block, n, scratch, scalars, real):
     """Targets of n other cells, and their scalars.
 
-    Of least squares some cells are holes. Where they correct a row of zeros, a hole takes its zero away, and another
-    cell moves it. Others have been weighed already, and their targets lack the partners' biases.
+    Those of least squares correct a row of zeros: a hole takes its zero away, and another cell moves it. Others have
+    been weighed already, and their targets lack the partners' biases.
     """
     place = array_of(scratch.place, None, np.uint64)
     x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
     weight, target = array_of(scratch.weight, None, real), array_of(scratch.target, None, real)
     bias, bias_var = array_of(block.partner_bias, None, real), array_of(block.partner_bias_var, None, real)
-    least_squares, fill, corrects = block.least_squares, block.summed.fill, 1.0 if block.summed.layout == ZEROS else 0.0
+    least_squares, fill = block.least_squares, block.summed.fill
     squares, sum_w, sum_wt, spread = 0.0, real(0), real(0), real(0)
     for c in range(n):
         j = place[c]
         if least_squares:
             times, theirs = np.float64(seen[c]), np.float64(bias[j])
             t, t_zero = x[c] - theirs, fill - theirs
-            target[c] = times * t - corrects * t_zero
-            weight[c] = times - corrects
-            squares += times * t * t - corrects * t_zero * t_zero
+            target[c] = times * t - t_zero
+            weight[c] = times - 1.0
+            squares += times * t * t - t_zero * t_zero
         else:
             target[c] -= weight[c] * bias[j]
         sum_w += weight[c]
@@ -259,21 +307,23 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
     block, width = array_of(rows.blocks, None, BLOCK)[b], rows.width
     cells, squares = block.listed if measuring else block.summed, block.least_squares
     pending, total, out = 0, 0.0, array_at(out_at, (width + 4, width), np.float64)
-    scalars, unit = out[width + SCALARS], squares and cells.layout == LISTED and not measuring
+    scalars, unit = out[width + SCALARS], squares and cells.layout != ZEROS
     far, begin = (
         cells.layout == LISTED and block.pairs.size > MANY_PARTNERS,
         array_of(cells.indptr, None, np.int64)[row],
     )
-    for start in range(first, last, CHUNK):
-        n = min(CHUNK, last - start)
+    start = first
+    while start < last:
         if far:
             # While these are summed, the next ones come nearer, be they of this row or the next.
             partner, pairs = array_of(cells.partner, None, np.int32), array_of(block.pairs, (1, 2 * width), real)
-            for c in range(begin + start + n, min(begin + start + n + CHUNK, len(partner))):
+            ahead = begin + min(start + CHUNK, last)
+            for c in range(ahead, min(ahead + CHUNK, len(partner))):
                 fetch_row(pairs, partner[c])
-        _load(cells, row, start, n, unit, scratch, real)
+        at_first = start == first
+        n, start = _load(cells, row, start, last, scratch, real)
         if measuring or not squares:
-            _predict(block, b, start - first, n, scratch, real)
+            _predict(block, b, at_first, n, scratch, real)
         if not squares:
             total += call(
                 block.weigh_chunk,
@@ -285,12 +335,12 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
         if measuring:
             continue
         if unit:
-            _add_unit(block, begin + start, n, scratch, scalars, sign, real)
+            _add_unit(block, n, scratch, scalars, sign, real)
         else:
             _add_others(block, n, scratch, scalars, real)
         _sum_chunk(block, width, n, unit, scratch, real)
         pending += n
-        if pending >= FLUSH or start + n == last:
+        if pending >= FLUSH or start == last:
             sums = array_of(scratch.chunk_sums, (width + 3, width), real)
             for k in range(width + 3):
                 move_row(out, k, sums, sign, k // LANES * LANES if k < width else 0, width)

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 #: Cells gathered at once: the chunk stays in the first-level cache.
 CHUNK = 64
 #: How the cells of a block are held. LISTED: those observed; rows that are `covered` list their holes, and are what the
-#: sums of a whole row (`base`, `products`) leave of them. FILLED: covered rows are observed at every member, at zero
-#: where nothing is listed. ZEROS: least squares and filled; the listed cells correct the sums of a row of zeros.
+#: sums of a whole row (`base`, `products`) leave of them. FILLED: covered rows have a value for every member: that of a
+#: matrix, or zero where nothing is listed; holes are passed over. ZEROS: least squares and filled; the listed cells
+#: correct the sums of a row of zeros.
 LISTED, FILLED, ZEROS = range(3)
 #: How values are held.
 BYTES, SINGLE, DOUBLE = range(3)
@@ -38,10 +39,11 @@ def array(*items: Any) -> np.dtype[Any]:  # noqa: ANN401 - whatever makes a dtyp
 #: The cells of one block, for the d rows of one entity set.
 CELLS = np.dtype([
     ("layout", np.int64),
-    ("indptr", array(np.int64)),  # (d+1,) into partner
+    ("indptr", array(np.int64)),  # (d+1,) into partner and value
     ("partner", array(np.int32)),  # the partner's row, or its position in members where unlisted cells are zeros
     ("value", array(*VALUE_TYPES)),
     ("value_type", np.int64),
+    ("stride", np.int64),  # how far the values of a row are apart; 0: they are zero but for what is listed
     ("members", array(np.int32)),  # partners of a row of which all cells are observed
     ("covered", array(np.bool_)),  # (d,) which rows those are, or nothing
     ("center", np.float64),

@@ -199,17 +199,7 @@ class ReferenceEngine(HostState):
 
 def _row_cells(block: Block, i: int) -> tuple[np.ndarray, Floats]:
     """Partners and standardised values of the cells that row i has in this block."""
-    side = block.cells
-    lo, hi = side.indptr[i], side.indptr[i + 1]
-    partner, value = side.partner[lo:hi], side.value[lo:hi].astype(np.float64)
-    if side.value.dtype == np.uint8:
-        value[value == 255] = np.nan
-    if side.members is not None:
-        if side.covered is None or not side.covered[i]:
-            return np.empty(0, dtype=np.int32), np.empty(0)
-        full = np.zeros(len(side.members))
-        full[partner] = value
-        partner, value = side.members[~np.isnan(full)], full[~np.isnan(full)]
+    partner, value = block.cells.row(i)
     return partner, (value - block.center) / block.scale
 
 
