@@ -7,6 +7,7 @@ import pytest
 
 from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
 from gcmf.likelihoods.base import NO_PARAMETERS
+from gcmf.likelihoods.base import NO_PARAMETERS
 
 M = np.array([-4.0, -1.0, 0.0, 0.7, 3.0, 12.0])
 #: Settled parameters of Gaussian cells.
@@ -66,6 +67,6 @@ def test_intercept_of_extreme_means_is_finite(likelihood):
 def test_poisson_deviance_is_zero_at_the_count_and_positive_elsewhere():
     x = np.array([1.0, 4.0, 300.0])
     at = np.array([Poisson().intercept(mean) for mean in x])
-    np.testing.assert_allclose(Poisson().deviance(x, at), 0.0, atol=1e-9)
-    assert np.all(Poisson().deviance(x, at + 0.3) > 0)
-    assert np.all(Poisson().deviance(x, at - 0.3) > 0)
+    np.testing.assert_allclose(Poisson().deviance(x, at, NO_PARAMETERS), 0.0, atol=1e-9)
+    assert np.all(Poisson().deviance(x, at + 0.3, NO_PARAMETERS) > 0)
+    assert np.all(Poisson().deviance(x, at - 0.3, NO_PARAMETERS) > 0)

@@ -95,6 +95,7 @@ class Bernoulli(Likelihood):
         t = m / np.sqrt(1.0 + np.pi * v / 8.0)
         return x * t - softplus(t)
 
-    def deviance(self, x: Floats, theta: Floats) -> Floats:
+    def deviance(self, x: Floats, theta: Floats, p: Floats) -> Floats:
         """2 f(θ), times the cell's weight."""
+        del p
         return 2.0 * self.times(x) * (softplus(theta) - x * theta)

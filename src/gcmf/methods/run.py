@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.methods.search import Search
 from gcmf.model import moves
 from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters
@@ -32,6 +33,7 @@ class Run:
         """The engine's summed values of each relation as of the last sweep, (M,)."""
         self.trace: list[float] = []
         """The bound after every sweep."""
+        self._search = Search(spec)
         self._kept: dict[str, tuple[Posterior, NDArray[np.float64]]] = {}
 
     def begin(self, on: NDArray[np.bool_], *, dtype: str, rng: np.random.Generator) -> None:
@@ -50,6 +52,7 @@ class Run:
         self.measured = np.fmax.reduce([of_set.measured for of_set in swept])
         posterior = update_alpha(spec, self.posterior._replace(moments=Moments.swept(swept)), pooled=pooled, held=held)
         posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
+        posterior, self.measured = self._search.tried(self.engine, posterior, self.measured)
         self.posterior = moves.shift(spec, self.engine, posterior)
 
     def bound(self) -> float:
