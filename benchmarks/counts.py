@@ -1,7 +1,7 @@
 """Counts of every size and dispersion: python benchmarks/counts.py [--sizes 200,150] [--real].
 
 Simulated counts of mean 0.1 to 1e5 and variance μ + d μ², d = 0, 0.5, 2: three factors, 30% of the cells held out. For
-each, the held-out log-likelihood per cell of a fit beside that of the truth (its means and its dispersion), and how many
+each, the held-out log-likelihood per cell of a fit beside that of the truth (its means and dispersion), and how many
 held-out cells lie in the central 50, 80 and 95% of what is predicted, which is counted so that discrete values are no
 excuse: each cell is placed at random within its own probability. Poisson cells are simulated with the link of that
 likelihood, softplus, and negative binomial cells with theirs, the logarithm. Real counts, with --real: Last.fm plays.
@@ -42,7 +42,9 @@ def main() -> None:
     arguments = parser.parse_args()
     shape = tuple(map(int, arguments.sizes.split(",")))
     warnings.simplefilter("ignore", gcmf.errors.ModelWarning)
-    print("likelihood         mean     d  held out   truth    ratio   50%   80%   95%   1/size  factors sweeps  seconds")
+    print(
+        "likelihood         mean     d  held out   truth    ratio   50%   80%   95%   1/size  factors sweeps  seconds"
+    )
     for seed in range(arguments.seeds):
         for mean in MEANS:
             simulated("poisson", mean, 0.0, shape, seed)
@@ -125,14 +127,15 @@ def coverage(model: gcmf.GCMF, i: Floats, j: Floats, x: Floats, rng: np.random.G
 def real(name: str, train: gcmf.Collection, test: gcmf.Collection) -> None:
     """Fit real counts with each likelihood."""
     for likelihood in ("poisson", "negative_binomial"):
-        kinds = [[gcmf.Relation(r.name, r.rows, r.cols, ids_of(part, r.name), likelihood) for r in part.schema.relations]
+        ends = [(r.name, r.rows, r.cols) for r in train.schema.relations]
+        kinds = [[gcmf.Relation(*names, ids_of(part, names[0]), likelihood) for names in ends]
                  for part in (train, test)]  # fmt: skip
         started = time.perf_counter()
         model = gcmf.GCMF(20, random_state=0, max_iter=400, progress=False).fit(kinds[0])
         score = model.score(kinds[1], unknown="prior")
-        print(f"{name}, {likelihood}: log-likelihood {score.log_likelihood.iloc[0]:.4f}, {model.n_factors_active_} factors, "
-              f"1/size {learned_dispersion(model):.3g}, {model.n_iter_} sweeps, {time.perf_counter() - started:.1f} s",
-              flush=True)  # fmt: skip
+        print(f"{name}, {likelihood}: log-likelihood {score.log_likelihood.iloc[0]:.4f}, "
+              f"{model.n_factors_active_} factors, 1/size {learned_dispersion(model):.3g}, "
+              f"{model.n_iter_} sweeps, {time.perf_counter() - started:.1f} s", flush=True)  # fmt: skip
 
 
 def ids_of(data: gcmf.Collection, name: str) -> tuple[object, ...]:

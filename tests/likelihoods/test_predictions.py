@@ -7,7 +7,6 @@ import pytest
 
 from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
 from gcmf.likelihoods.base import NO_PARAMETERS
-from gcmf.likelihoods.base import NO_PARAMETERS
 
 M = np.array([-4.0, -1.0, 0.0, 0.7, 3.0, 12.0])
 #: Settled parameters of Gaussian cells.

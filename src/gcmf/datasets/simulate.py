@@ -172,7 +172,7 @@ def _draw(rng: np.random.Generator, likelihood: str, theta: Floats, noise: float
         return theta + rng.normal(scale=np.sqrt(noise), size=theta.shape)
     if likelihood == "bernoulli":
         return (rng.random(theta.shape) < sigmoid(theta)).astype(np.float64)
-    mean = _MEANS[likelihood](theta)
+    mean: Floats = _MEANS[likelihood](theta)
     if likelihood == "negative_binomial" and noise > 0:
         mean = mean * rng.gamma(1.0 / noise, noise, size=theta.shape)
     return rng.poisson(mean).astype(np.float64)

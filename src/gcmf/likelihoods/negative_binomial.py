@@ -8,7 +8,7 @@ With ψ = θ − log r and x log r put to the other terms of x and r,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import gammaln, xlogy
@@ -27,7 +27,7 @@ SMALLEST, LARGEST = 1e-4, 1e9
 LARGEST_LOG, LARGEST_SPREAD = 300.0, 50.0
 
 
-def _rising(x: Floats, r: float) -> Floats:
+def _rising(x: Floats, r: Floats) -> Floats:
     """log Γ(x + r) − log Γ(r) − x log r, without cancellation: 0 for r → ∞.
 
     By Stirling's series at 8 more than r, where five terms are exact to 1e-14, and the eight factors apart.
@@ -39,7 +39,7 @@ def _rising(x: Floats, r: float) -> Floats:
     return stirling + _series(y) - _series(shifted) - np.log(factors)
 
 
-def _series(y: Any) -> Any:
+def _series(y: Floats) -> Floats:
     """log Γ(y) − (y − ½) log y + y − ½ log 2π."""
     u = 1.0 / y
     s = u * u
@@ -55,7 +55,8 @@ def _quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floa
 
 def _value(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
     """E log p(x|θ), without log x!."""
-    return _rising(x, p[0]) + x * m - (x + p[0]) * mean_softplus(m - p[1], v)
+    total: Floats = _rising(x, p[0]) + x * m - (x + p[0]) * mean_softplus(m - p[1], v)
+    return total
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class NegativeBinomial(Likelihood):
         r, log_r = p[0], np.log(p[0])
 
         def log_p(theta: Floats) -> Floats:
-            return x * theta - (x + r) * softplus(theta - log_r)
+            return np.asarray(x * theta - (x + r) * softplus(theta - log_r))
 
         def slopes(theta: Floats) -> tuple[Floats, Floats]:
             s = sigmoid(theta - log_r)

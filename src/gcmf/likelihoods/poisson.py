@@ -26,7 +26,7 @@ _FEW_WEIGHTS = _FEW_WEIGHTS / _FEW_WEIGHTS.sum()
 
 
 def _exact_quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """w = 2 ∂E f/∂v, wz = wm − E f′, θ ~ N(m, v): slopes of the sums in the value, so that fixed points are stationary."""
+    """w = 2 ∂E f/∂v, wz = wm − E f′, θ ~ N(m, v): slopes of the value, so that fixed points are stationary."""
     small = v < SMALL
     spread, first, second = np.sqrt(np.where(small, 1.0, v)), 0.0 * m, 0.0 * m
     for q in range(len(_FEW_NODES)):

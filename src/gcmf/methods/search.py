@@ -1,4 +1,4 @@
-"""A line search for what no closed form gives, such as the size of negative binomial counts: by passes over the cells."""
+"""A line search for what no closed form gives, such as the size of negative binomial counts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class Search:
         bend, lean = 2.0 * here - low - high, high - low
         with np.errstate(divide="ignore", invalid="ignore"):
             vertex = np.where(bend > 0.0, 0.5 * self._step * lean / bend, np.sign(lean) * np.inf)
-        tries.append(self._at(engine, posterior, np.clip(np.nan_to_num(vertex, nan=0.0), -2 * self._step, 2 * self._step)))
+        tries.append(
+            self._at(engine, posterior, np.clip(np.nan_to_num(vertex, nan=0.0), -2 * self._step, 2 * self._step))
+        )
         best = np.argmax([self._bounds(one) for one in tries], axis=0)
         moved = np.abs(np.array([tries[n][0][m] for m, n in enumerate(best)]))
         self._step = np.clip(np.maximum(2.0 * moved, self._step / 4.0), SHORTEST, LONGEST)
