@@ -13,6 +13,7 @@ from gcmf.likelihoods.base import NO_PARAMETERS
 from gcmf.likelihoods.counts import residuals
 from gcmf.likelihoods.expectations import mean_sigmoid, mean_sigmoid_slope, mean_softplus
 from gcmf.likelihoods.functions import log_softplus, sigmoid, softplus
+from gcmf.methods import run
 
 NB, PRIOR = NegativeBinomial(), ParameterPrior(1e-10, 1e-10, point=False)
 SIZES = (1e-3, 0.3, 2.0, 50.0, 1e6)
@@ -113,8 +114,6 @@ def test_the_size_is_learned(dispersion, low, high):
 
 def test_searching_finds_the_best_size(monkeypatch):
     """No size beside the one that was found has a higher bound, all else as it is."""
-    from gcmf.methods import run
-
     runs = []
     monkeypatch.setattr(
         run.Run, "begin", lambda self, *a, begin=run.Run.begin, **k: (runs.append(self), begin(self, *a, **k))[1]
