@@ -10,7 +10,7 @@ import numpy as np
 
 from fuzz.cases import draw
 from gcmf import CCA, GCMF, GFA, PCA, Status
-from gcmf.errors import ConvergenceWarning, GcmfError
+from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,8 @@ def run(kind: str, seed: int, dtype: str) -> Outcome:
         except Exception as error:
             status, trace = "RAISED", traceback.format_exc()
             faults.append(f"raised {type(error).__name__}: {error}")
-    faults += sorted({f"warned: {w.message}" for w in caught if not issubclass(w.category, ConvergenceWarning)})
+    allowed = (ConvergenceWarning, ModelWarning)
+    faults += sorted({f"warned: {w.message}" for w in caught if not issubclass(w.category, allowed)})
     if status in (Status.ELBO_DECREASED.name, Status.NONFINITE.name):
         faults.append(status)
     if fall > MARGINS[dtype]:

@@ -9,7 +9,7 @@ import numpy as np
 from fuzz.cases import Drawn, ordinary, ordinary_schema, ordinary_views, schema_options
 from fuzz.matrices import Matrix, cells
 from gcmf import Priors
-from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
+from gcmf.likelihoods import Bernoulli, Gaussian, NegativeBinomial, Poisson
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
 
 GAUSSIAN = (Gaussian(),)
-POISSONS = tuple(Poisson(bound) for bound in ("tight", "cell", "paper", "exact"))
+COUNTS = (*(Poisson(bound) for bound in ("tight", "cell", "paper", "exact")), NegativeBinomial())
 BERNOULLIS = tuple(Bernoulli(bound, weight) for bound in ("tight", "cell") for weight in (1.0, 0.3, 100.0))
 
 
@@ -109,7 +109,7 @@ def _outlier(rng: Rng) -> Drawn:
 
 def _one_line(rng: Rng) -> Drawn:
     """One row, one column or one cell, of any kind."""
-    likelihood = _pick((*GAUSSIAN, *POISSONS, *BERNOULLIS), rng)
+    likelihood = _pick((*GAUSSIAN, *COUNTS, *BERNOULLIS), rng)
     n = int(rng.integers(1, 30))
     shape = [(1, n), (n, 1), (1, 1)][rng.integers(3)]
     return _single(cells(rng.normal(size=shape), likelihood, 1.0, rng), likelihood, rng)
@@ -118,23 +118,23 @@ def _one_line(rng: Rng) -> Drawn:
 def _large_counts(rng: Rng) -> Drawn:
     n, m = _shape(rng)
     rate = 10.0 ** rng.uniform(2, 5) * np.exp(0.5 * rng.normal(size=(n, 2)) @ rng.normal(size=(2, m)))
-    return _single(rng.poisson(rate).astype(float), _pick(POISSONS, rng), rng)
+    return _single(rng.poisson(rate).astype(float), _pick(COUNTS, rng), rng)
 
 
 def _one_large_count(rng: Rng) -> Drawn:
     x = rng.poisson(1.0, _shape(rng)).astype(float)
     x.flat[rng.integers(x.size)] = rng.choice([1e3, 1e6])
-    return _single(x, _pick(POISSONS, rng), rng, str(rng.choice(["dense", "filled"])))
+    return _single(x, _pick(COUNTS, rng), rng, str(rng.choice(["dense", "filled"])))
 
 
 def _rare_ones(rng: Rng) -> Drawn:
     x = (rng.random(_shape(rng)) < rng.choice([0.0, 0.002, 0.02])).astype(float)
-    return _single(x, _pick((*BERNOULLIS, *POISSONS), rng), rng, str(rng.choice(["dense", "filled"])))
+    return _single(x, _pick((*BERNOULLIS, *COUNTS), rng), rng, str(rng.choice(["dense", "filled"])))
 
 
 def _all_alike(rng: Rng) -> Drawn:
     x = np.full(_shape(rng), float(rng.integers(2)))
-    return _single(x, _pick((*BERNOULLIS, *POISSONS), rng), rng, str(rng.choice(["dense", "filled"])))
+    return _single(x, _pick((*BERNOULLIS, *COUNTS), rng), rng, str(rng.choice(["dense", "filled"])))
 
 
 def _separable(rng: Rng) -> Drawn:

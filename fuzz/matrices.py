@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from gcmf import Relation
-from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
+from gcmf.likelihoods import Bernoulli, Gaussian, NegativeBinomial, Poisson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,6 +23,7 @@ LIKELIHOODS = (
     *(Gaussian() for _ in range(6)),
     *(Bernoulli(bound, weight) for bound in ("tight", "cell", "paper") for weight in (1.0, 0.3, 7.5)),
     *(Poisson(bound) for bound in ("tight", "cell", "paper", "exact")),
+    NegativeBinomial(),
 )
 LAYOUTS = ("dense", "dense", "triplets", "sparse", "filled")
 #: Standard deviation of the noise of Gaussian cells, beside a signal of about one.

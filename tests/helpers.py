@@ -139,6 +139,8 @@ def random_posterior(spec, on, rng, moments):
 def random_parameters(likelihood, largest, n, prior, rng):
     """Parameters with which a relation starts; where they are learned, each of them times something."""
     p = likelihood.start(largest, n, prior)
+    if likelihood.searched:
+        return likelihood.moved(p, rng.uniform(-2.0, 2.0))
     return p * rng.uniform(0.5, 2.0, len(p)) if learns(likelihood) else p
 
 

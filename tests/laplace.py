@@ -81,5 +81,5 @@ class Laplace(Likelihood):
         scale = np.sqrt(self.variance(m, v, p) / 2.0)
         return -np.abs(x - m) / scale - np.log(2.0 * scale)
 
-    def deviance(self, x, theta):
+    def deviance(self, x, theta, p):
         return 2.0 * np.abs(x - theta)

@@ -60,6 +60,10 @@ class ConvergenceWarning(UserWarning):
     """A fit ended before it converged."""
 
 
+class ModelWarning(UserWarning):
+    """A model was fitted to data that it does not suit."""
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the nearest known name, or "" when none is near."""
     near = get_close_matches(str(name), list(known), n=1)

@@ -16,6 +16,7 @@ from gcmf.methods.point import Point
 from gcmf.methods.run import GOOD, Run
 from gcmf.methods.stages import Refinement, Stages
 from gcmf.methods.variational import Variational
+from gcmf.model.dispersion import overdispersed
 from gcmf.model.fitted import summarize
 from gcmf.model.spec import build
 
@@ -83,6 +84,17 @@ class Fit:
     def summarize(self, data: Collection) -> Fitted:
         """Return what remains of the run: everything that answers need, nothing of the training cells."""
         return summarize(self.spec, self.posterior, self.state, data)
+
+    def doubts(self, data: Collection) -> str | None:
+        """What does not suit the data that were fitted, and the way out; None where nothing of the kind shows."""
+        found = overdispersed(self.spec, self.posterior, self.state, data)
+        if not found:
+            return None
+        advice = dict.fromkeys(self.spec.likelihoods[m].if_overdispersed for m in found)
+        names = ", ".join(f"{self.spec.schema.relations[m].name!r} ({times:.3g} times)" for m, times in found.items())
+        kinds = " and ".join(dict.fromkeys(self.spec.likelihoods[m].name for m in found))
+        return (f"the squared residuals are larger than {kinds} cells could have in {names}, so that noise is fitted as"
+                f" signal: {'; '.join(advice)}.")  # fmt: skip
 
     @property
     def trouble(self) -> str | None:

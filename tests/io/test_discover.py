@@ -54,7 +54,7 @@ def test_items_are_found_by_their_values_where_names_differ(tmp_path, item):
 def test_lastfm(tmp_path):
     found = discover(lastfm(tmp_path), base=tmp_path)
     assert joins(found) == {
-        "user_artists": ("user", "artist", "poisson", "missing"),
+        "user_artists": ("user", "artist", "negative_binomial", "missing"),
         "user_taggedartists_user_tag": ("user", "tag", "poisson", "missing"),
         "user_taggedartists_artist_tag": ("artist", "tag", "poisson", "missing"),
     }

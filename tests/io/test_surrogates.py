@@ -63,7 +63,7 @@ def test_orders_that_repeat_are_summed_and_the_other_reading_is_on_top(tmp_path,
     orders = [(k, k % 10, k // 10, 1 + k % 13) for k in range(45)] + [(90, 0, 0, 20), (91, 1, 0, 30)]
     write_shop(tmp_path / "shop.db", orders, declared=declared)
     found = discover(tmp_path / "shop.db", base=tmp_path)
-    assert joins(found) == {"orders": ("customer", "product", "quantity", "poisson")}
+    assert joins(found) == {"orders": ("customer", "product", "quantity", "negative_binomial")}
     assert "taken for a relation of customer_id and product_id" in found.notes[0]
     assert "2 combinations" in found.notes[0]
     assert '[features.orders] with rows = "order" and row = "order_id"' in found.notes[0]

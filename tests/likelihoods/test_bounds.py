@@ -140,7 +140,7 @@ def test_extreme_predictors_stay_finite(likelihood, size):
             w, wz = likelihood.quadratic(*args, p)
             answers = [w, wz, likelihood.value(*args, p), likelihood.mean(*args[1:]),
                        likelihood.variance(*args[1:], p), likelihood.log_predictive(*args, p),
-                       likelihood.deviance(x, args[1]), likelihood.constant(x)]  # fmt: skip
+                       likelihood.deviance(x, args[1], p), likelihood.constant(x)]  # fmt: skip
             assert all(np.isfinite(a).all() for a in answers)
             assert np.all(w > 0)
             assert np.all(likelihood.variance(*args[1:], p) >= 0)
@@ -191,7 +191,7 @@ def test_a_weighed_zero_is_that_many_zeros(bound):
     ):
         np.testing.assert_allclose(other, times * one)
     np.testing.assert_allclose(weighed.value(x, m, v, NO_PARAMETERS), times * plain.value(x, m, v, NO_PARAMETERS))
-    np.testing.assert_allclose(weighed.deviance(x, m), times * plain.deviance(x, m))
+    np.testing.assert_allclose(weighed.deviance(x, m, NO_PARAMETERS), times * plain.deviance(x, m, NO_PARAMETERS))
     # Two ones and six zeros that stand for 24: one in thirteen.
     assert weighed.intercept(2 / 8) == pytest.approx(plain.intercept(2 / 26))
 

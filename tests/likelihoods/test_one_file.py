@@ -82,7 +82,7 @@ def test_it_has_a_name_and_is_saved_and_loaded(table, tmp_path):
     for before, after in zip(model.predict("x", return_std=True), again.predict("x", return_std=True), strict=True):
         np.testing.assert_array_equal(before, after)
     assert again.fitted_.likelihoods == (Laplace(),)
-    with pytest.raises(OptionError, match="known are gaussian, bernoulli, poisson, laplace"):
+    with pytest.raises(OptionError, match="known are gaussian, bernoulli, poisson, negative_binomial, laplace"):
         gcmf.Relation("x", "a", "b", x, "laplas")
 
 

@@ -66,6 +66,6 @@ def test_intercept_of_extreme_means_is_finite(likelihood):
 def test_poisson_deviance_is_zero_at_the_count_and_positive_elsewhere():
     x = np.array([1.0, 4.0, 300.0])
     at = np.array([Poisson().intercept(mean) for mean in x])
-    np.testing.assert_allclose(Poisson().deviance(x, at), 0.0, atol=1e-9)
-    assert np.all(Poisson().deviance(x, at + 0.3) > 0)
-    assert np.all(Poisson().deviance(x, at - 0.3) > 0)
+    np.testing.assert_allclose(Poisson().deviance(x, at, NO_PARAMETERS), 0.0, atol=1e-9)
+    assert np.all(Poisson().deviance(x, at + 0.3, NO_PARAMETERS) > 0)
+    assert np.all(Poisson().deviance(x, at - 0.3, NO_PARAMETERS) > 0)

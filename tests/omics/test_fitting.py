@@ -27,7 +27,7 @@ def alike(one, other):
 def test_likelihoods_are_guessed_and_only_features_have_intercepts(fitted):
     _, model = fitted
     assert {r.name: r.likelihood for r in model.schema_.relations} == {
-        "rna": "gaussian", "atac": "poisson", "mut": "bernoulli"}  # fmt: skip
+        "rna": "gaussian", "atac": "negative_binomial", "mut": "bernoulli"}  # fmt: skip
     assert model.schema_.entities == ("obs", "rna", "atac", "mut")
     for name in SIZES:
         assert not model.biases(name, "rows").any()
@@ -90,7 +90,7 @@ def test_what_is_written_goes_to_a_file_and_comes_back(fitted, tmp_path):
     for table in ("structure", "variance_explained"):
         assert again.uns["gcmf"][table].astype(str).equals(data.uns["gcmf"][table].astype(str))
     params = again.uns["gcmf"]["params"]
-    assert params["likelihoods"] == {"rna": "gaussian", "atac": "poisson", "mut": "bernoulli"}
+    assert params["likelihoods"] == {"rna": "gaussian", "atac": "negative_binomial", "mut": "bernoulli"}
     assert (params["n_factors"], params["random_state"], params["status"]) == (5, 0, "CONVERGED")
 
 

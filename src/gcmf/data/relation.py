@@ -33,7 +33,7 @@ class Relation:
         (needs `blanks`), a wide data frame (ids are its index and columns, null is missing, sparse columns need
         `blanks`; for frames without an index see `gcmf.data.adapters.wide`), or a tuple
         `(row_ids, col_ids, values)`.
-    likelihood : {"gaussian", "bernoulli", "poisson"} or likelihood object
+    likelihood : {"gaussian", "bernoulli", "poisson", "negative_binomial"} or likelihood object
         What kind of number a cell is.
     blanks : {"missing", "zero"}, optional
         What a cell is that is not listed: never observed, or an observed zero. Sparse matrices and frames must say;
@@ -102,7 +102,7 @@ class Relation:
         row, col, value : str
             The frame's columns that hold the row id, the column id and the value of each cell. A null
             value is a missing cell; a null id is refused. `value=None` makes every line a 1.
-        likelihood : {"gaussian", "bernoulli", "poisson"} or likelihood object
+        likelihood : {"gaussian", "bernoulli", "poisson", "negative_binomial"} or likelihood object
             What kind of number a cell is.
         blanks : {"missing", "zero"}
             What a pair of ids is that no line lists: never observed, or an observed zero (see `Relation`).

@@ -51,7 +51,12 @@ class Simulation:
         return f"<Simulation: {counted(n_factors, 'factor')}, {counted(held_out, 'cell')} held out>\n{self.train!r}"
 
 
-_MEANS: dict[str, Any] = {"gaussian": lambda theta: theta, "bernoulli": sigmoid, "poisson": softplus}
+_MEANS: dict[str, Any] = {
+    "gaussian": lambda theta: theta,
+    "bernoulli": sigmoid,
+    "poisson": softplus,
+    "negative_binomial": np.exp,
+}
 
 
 def simulate(  # noqa: PLR0913 - the truth has this many sides
@@ -70,7 +75,7 @@ def simulate(  # noqa: PLR0913 - the truth has this many sides
     ----------
     schema : Schema
         Entity sets and relations, with the names of their likelihoods: Gaussian cells are N(θ, noise),
-        Bernoulli(σ(θ)) or Poisson(softplus(θ)).
+        Bernoulli(σ(θ)), Poisson(softplus(θ)), or negative binomial of mean μ = e^θ and variance μ + noise·μ².
     sizes : mapping of str to int
         Entities per set.
     pattern : mapping of str to sequence of bool
@@ -79,7 +84,7 @@ def simulate(  # noqa: PLR0913 - the truth has this many sides
     strength : float
         Standard deviation of u, so that θ has the standard deviation strength² √(factors the relation sees).
     noise : float
-        Noise variance of Gaussian cells.
+        Noise variance of Gaussian cells, and dispersion of negative binomial ones.
     missing : float
         Share of each relation's cells, drawn at random, that are left out of `train` and make up `test`.
     random_state : int or numpy.random.Generator or None
@@ -124,7 +129,7 @@ def simulate_cycle(  # noqa: PLR0913 - the experiment of the paper has this many
     ----------
     n_relations : int
         M, at least 3.
-    likelihood : {"gaussian", "bernoulli", "poisson"}
+    likelihood : {"gaussian", "bernoulli", "poisson", "negative_binomial"}
         What kind of number every cell is.
     shared, private : int
         Factors that live in all sets, and factors that live in the two sets of one relation only, of each
@@ -167,7 +172,10 @@ def _draw(rng: np.random.Generator, likelihood: str, theta: Floats, noise: float
         return theta + rng.normal(scale=np.sqrt(noise), size=theta.shape)
     if likelihood == "bernoulli":
         return (rng.random(theta.shape) < sigmoid(theta)).astype(np.float64)
-    return rng.poisson(softplus(theta)).astype(np.float64)
+    mean: Floats = _MEANS[likelihood](theta)
+    if likelihood == "negative_binomial" and noise > 0:
+        mean = mean * rng.gamma(1.0 / noise, noise, size=theta.shape)
+    return rng.poisson(mean).astype(np.float64)
 
 
 def _check(schema: Schema, sizes: Mapping[str, int], pattern: Mapping[str, Sequence[bool]], missing: float) -> None:

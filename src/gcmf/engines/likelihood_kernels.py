@@ -20,10 +20,11 @@ from numba.core.errors import NumbaError
 
 from gcmf.engines import scalars
 from gcmf.engines.compiled import address_of, part
-from gcmf.engines.simd import array_at, decay
+from gcmf.engines.simd import array_at, decay, log_one_plus
 from gcmf.errors import OptionError
 from gcmf.likelihoods.bernoulli import EXACT, TIGHT
-from gcmf.likelihoods.expectations import gauss_hermite
+from gcmf.likelihoods.expectations import NODES, SHARES, gauss_hermite
+from gcmf.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, log_rising
 
 if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
@@ -51,9 +52,11 @@ def weigh_chunk_at(likelihood: Likelihood, dtype: np.dtype[Any]) -> int:
 def _weigh_chunk_at(cell, dtype):
     if cell == TIGHT:
         return address_of(weigh_tight_bernoulli, _SIGNATURE, dtype.name, real=dtype.type)
-    if cell == EXACT:
-        return address_of(weigh_logistic, _SIGNATURE, dtype.name, real=dtype.type, **_quadrature(dtype.name))
     met = {}
+    if cell in (EXACT, NEGATIVE_BINOMIAL):
+        names = {"rising": _for_numbers(log_rising, met), "binary": cell == EXACT, **_quadrature(dtype.name)}
+        suffix = f"{dtype.name}_{'binary' if cell == EXACT else _digest(list(met))}"
+        return address_of(weigh_logistic, _SIGNATURE, suffix, real=dtype.type, **names)
     names = {name: _for_numbers(function, met) for name, function in cell._asdict().items()}
     digest = _digest(list(met))
     return address_of(weigh_any, _SIGNATURE, digest and f"{dtype.name}_{digest}", real=dtype.type, **names)
@@ -118,17 +121,19 @@ def weigh_tight_bernoulli(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, 
 
 
 def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
-    """As `weigh_any`, for w = E σ′(θ), wz = wm − E σ(θ) + x and the value xm − E softplus(θ) of 0/1 cells.
+    """As `weigh_any`, for values xm − t E softplus(ψ), w = t E σ′(ψ) and wz = wm + x − t E σ(ψ), by vectors.
 
-    By Gauss and Hermite's nodes, in pairs ±t, as many as the widest cell needs; loops that LLVM can vectorise.
+    0/1 cells: t = 1 and ψ = θ. Negative binomial counts: t = x + r and ψ = θ − log r, with p = (r, log r), and to the
+    values belongs what the normal constant has of x and r. Nodes come in pairs, as many as the widest cell needs.
     """
     padded = (n + UNROLLED - 1) // UNROLLED * UNROLLED
     x, m, v = array_at(x_at, (padded,), real), array_at(m_at, (padded,), real), array_at(v_at, (padded,), real)
     seen, weight = array_at(seen_at, (padded,), real), array_at(weight_at, (padded,), real)
-    target = array_at(target_at, (padded,), real)
+    target, p = array_at(target_at, (padded,), real), array_at(p_at, (n_p,), np.float64)
     for c in range(n, padded):
         seen[c], m[c], v[c], x[c] = 0, 0, 0, 0
     one, half, nothing, zeros = real(1), real(0.5), real(0), real(zero_weight)
+    extra, shift = nothing if binary else real(p[0]), nothing if binary else real(p[1])
     widest, smooth, n_seen = nothing, nothing, nothing
     for c in range(padded):
         widest = max(widest, v[c])
@@ -138,47 +143,61 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
         smooth += seen[c] * x[c] * m[c]
         n_seen += seen[c]
     level, total = 0, np.float64(smooth)
+    if not binary:
+        for c in range(n):
+            if x[c] > nothing:
+                total += np.float64(seen[c]) * rising(np.float64(x[c]), p[0])
     while level < len(REACH) and widest > REACH[level]:
         level += 1
     for q in range(FIRST_NODE[level], FIRST_NODE[level + 1]):
         node, share, part, ones, rest = real(NODE[q]), real(SHARE[q]), nothing, one, one
         for c in range(padded):
             step = v[c] * node
-            up, down = m[c] + step, m[c] - step
+            up, down = m[c] - shift + step, m[c] - shift - step
             e, f = decay(abs(up)), decay(abs(down))
             d, g = one + e, one + f
             both = one / (d * g)
             target[c] += share * ((g if up >= nothing else e * g) + (d if down >= nothing else f * d)) * both
             weight[c] += share * (e * g * g + f * d * d) * both * both
-            # The logarithms of 1 + exp(−|θ|), of a pair at least 1 and at most 4, are taken of products.
-            part += seen[c] * (max(up, nothing) + max(down, nothing))
-            pair, zero = half * d * g, x[c] == 0
-            ones *= one if zero or seen[c] == 0 else pair
-            rest *= pair if zero and seen[c] != 0 else one
+            if binary:
+                # The logarithms of 1 + exp(−|θ|), of a pair at least 1 and at most 4, are taken of products.
+                part += seen[c] * (max(up, nothing) + max(down, nothing))
+                pair, zero = half * d * g, x[c] == 0
+                ones *= one if zero or seen[c] == 0 else pair
+                rest *= pair if zero and seen[c] != 0 else one
+            else:
+                logs = max(up, nothing) + log_one_plus(e) + max(down, nothing) + log_one_plus(f)
+                part += seen[c] * (x[c] + extra) * logs
         total -= np.float64(share) * (np.float64(part) + math.log(ones) + zero_weight * math.log(rest))
-    total -= 0.5 * math.log(2.0) * n_seen
+    if binary:
+        total -= 0.5 * math.log(2.0) * n_seen
     for c in range(padded):
-        w = weight[c]
-        target[c] = seen[c] * (w * m[c] - target[c] + x[c])
+        trials = one if binary else x[c] + extra
+        w = trials * weight[c]
+        target[c] = seen[c] * (w * m[c] - trials * target[c] + x[c])
         weight[c] = seen[c] * w
     return total
 
 
-#: Up to which variance so many nodes are enough (softplus: 5e-7, and 1e-12 in float64), and how many else.
-_NODES = {"float32": ((4, 0.12), (6, 0.5), (8, 0.8), (12, 1.7), (20, 4.0), (32, 6.0), (64, np.inf)),
-          "float64": ((8, 0.1), (12, 0.25), (20, 0.7), (32, 1.2), (64, np.inf))}  # fmt: skip
-REACH, FIRST_NODE, NODE, SHARE = (), (), (), ()
+#: Up to which variance so many nodes of Gauss and Hermite are enough (softplus is off by 5e-7, as float32 is); else,
+#: and in float64, the nodes of `expectations`.
+_ENOUGH = {"float32": ((4, 0.12), (6, 0.5), (8, 0.8), (12, 1.7)), "float64": ()}
+REACH, FIRST_NODE, NODE, SHARE, binary, rising = (), (), (), (), True, log_rising
 
 
 @cache
 def _quadrature(dtype):
-    """The constants of `weigh_logistic` for a working precision."""
-    rules = [gauss_hermite(n) for n, _ in _NODES[dtype]]
-    nodes, shares = (np.concatenate([rule[part][rule[0] > 0] for rule in rules]) for part in range(2))
-    edges = np.cumsum([0] + [n // 2 for n, _ in _NODES[dtype]])
-    names = {"REACH": [reach for _, reach in _NODES[dtype][:-1]], "FIRST_NODE": edges.tolist(),
-             "NODE": nodes.tolist(), "SHARE": shares.tolist()}  # fmt: skip
-    return {name: tuple(values) for name, values in names.items()}
+    """The constants of `weigh_logistic` for a working precision: pairs of nodes, and where each rule begins."""
+    # The node at zero is a pair of its own, each with half of the share.
+    shares = np.where(NODES == 0.0, 0.5, 1.0) * SHARES
+    rules = [*(gauss_hermite(n) for n, _ in _ENOUGH[dtype]), (NODES, shares)]
+    pairs = [(nodes[nodes >= 0.0], shares[nodes >= 0.0]) for nodes, shares in rules]
+    return {
+        "REACH": tuple(reach for _, reach in _ENOUGH[dtype]) or (np.inf,),
+        "FIRST_NODE": tuple(np.cumsum([0, *(len(nodes) for nodes, _ in pairs), 0]).tolist()),
+        "NODE": tuple(np.concatenate([nodes for nodes, _ in pairs]).tolist()),
+        "SHARE": tuple(np.concatenate([shares for _, shares in pairs]).tolist()),
+    }
 
 
 def _for_numbers(function, met):

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from gcmf import storage
 from gcmf.data.collection import Collection
-from gcmf.errors import ConvergenceWarning, GcmfError, UnknownIdError, counted, did_you_mean
+from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning, UnknownIdError, counted, did_you_mean
 from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_table, give, like, structure_table
@@ -133,6 +133,9 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self._settle(result.summarize(data), result.trace, result.status)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
+        doubts = result.doubts(data)
+        if doubts:
+            warnings.warn(f"{type(self).__name__}: {doubts}", ModelWarning, stacklevel=3)
         return self
 
     def _options(self, **more: Any) -> FitOptions:

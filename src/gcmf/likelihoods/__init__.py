@@ -6,13 +6,24 @@ from gcmf.errors import OptionError
 from gcmf.likelihoods.base import CellMath, Likelihood, ParameterPrior
 from gcmf.likelihoods.bernoulli import Bernoulli
 from gcmf.likelihoods.gaussian import Gaussian
+from gcmf.likelihoods.negative_binomial import NegativeBinomial
 from gcmf.likelihoods.poisson import Poisson
 
-__all__ = ["Bernoulli", "CellMath", "Gaussian", "Likelihood", "ParameterPrior", "Poisson", "known", "resolve"]
+__all__ = [
+    "Bernoulli",
+    "CellMath",
+    "Gaussian",
+    "Likelihood",
+    "NegativeBinomial",
+    "ParameterPrior",
+    "Poisson",
+    "known",
+    "resolve",
+]
 
 
 #: Every kind of cells that has a name: a new one is imported above and added here.
-REGISTERED: tuple[type[Likelihood], ...] = (Gaussian, Bernoulli, Poisson)
+REGISTERED: tuple[type[Likelihood], ...] = (Gaussian, Bernoulli, Poisson, NegativeBinomial)
 
 
 def known() -> dict[str, type[Likelihood]]:

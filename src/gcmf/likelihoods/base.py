@@ -62,6 +62,10 @@ class Likelihood(ABC):
     """Whether a relation's cells are centered and scaled before they are fitted."""
     if_slow: str = ""
     """For what the bound takes steps that are far too short (`looseness`), and the way out; {} are the relations."""
+    if_overdispersed: str = ""
+    """The way out where cells vary much more around what was fitted than `variance` allows; "" if that cannot be."""
+    searched: bool = False
+    """Whether p holds something that no closed form gives: a fit then tries steps of it (`moved`)."""
 
     # --- while fitting ---------------------------------------------------------------------------------------
 
@@ -117,6 +121,15 @@ class Likelihood(ABC):
         del total, n, prior
         return p
 
+    def moved(self, p: Floats, step: float) -> Floats:
+        """The p at a step, of either sign, along the line that is searched: in logarithms for what is positive.
+
+        After some of the sweeps a fit measures the cells at p and at steps from it, and keeps what makes the sum of
+        `expected` and `divergence` highest. Steps are of size one at first; ends of the line stay where they are.
+        """
+        del step
+        return p
+
     def slope(self, p: Floats) -> float:
         """By how much the bound changes per unit of the summed values."""
         del p
@@ -162,5 +175,5 @@ class Likelihood(ABC):
         """Log probability (density) of a new cell's value x."""
 
     @abstractmethod
-    def deviance(self, x: Floats, theta: Floats) -> Floats:
+    def deviance(self, x: Floats, theta: Floats, p: Floats) -> Floats:
         """−2 log p(x|θ) up to a function of x, at a fixed predictor."""

@@ -121,6 +121,7 @@ class Bernoulli(Likelihood):
         del p
         return predicted_log_sigmoid(np.where(x > 0.0, m, -m), v)
 
-    def deviance(self, x: Floats, theta: Floats) -> Floats:
+    def deviance(self, x: Floats, theta: Floats, p: Floats) -> Floats:
         """2 f(θ), times the cell's weight."""
+        del p
         return 2.0 * self.times(x) * (softplus(theta) - x * theta)

@@ -105,6 +105,7 @@ class Gaussian(Likelihood):
         total = v + p[0]
         return np.asarray(-0.5 * (np.log(2.0 * np.pi * total) + (x - m) ** 2 / total))
 
-    def deviance(self, x: Floats, theta: Floats) -> Floats:
+    def deviance(self, x: Floats, theta: Floats, p: Floats) -> Floats:
         """(x − θ)²: variance explained is the usual R²."""
+        del p
         return (x - theta) ** 2

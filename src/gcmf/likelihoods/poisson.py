@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import gammaln, logsumexp, xlogy
+from scipy.special import gammaln, xlogy
 
 from gcmf.likelihoods.base import NO_PARAMETERS, CellMath, Likelihood, ParameterPrior
+from gcmf.likelihoods.expectations import SMALL, log_average, mean_sigmoid, mean_sigmoid_slope, mean_softplus
 from gcmf.likelihoods.functions import log_softplus, log_two_cosh, sigmoid, softplus, softplus_slope, twice_jaakkola
 from gcmf.options import check_choice
 
@@ -20,32 +21,31 @@ CURVATURE_PER_COUNT = 0.1670957
 #: Nodes of Gauss and Hermite, for predictions, and the fewer ones that are enough while fitting.
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
-_FEW_NODES, _FEW_WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+_FEW_NODES, _FEW_WEIGHTS = np.polynomial.hermite_e.hermegauss(17)
 _FEW_WEIGHTS = _FEW_WEIGHTS / _FEW_WEIGHTS.sum()
 
 
 def _exact_quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """w = 2 ∂E f/∂v, wz = wm − E f′, θ ~ N(m, v): both of one quadrature sum, so that fixed points are stationary."""
-    small = v < 1e-10
+    """w = 2 ∂E f/∂v, wz = wm − E f′, θ ~ N(m, v): slopes of the value, so that fixed points are stationary."""
+    small = v < SMALL
     spread, first, second = np.sqrt(np.where(small, 1.0, v)), 0.0 * m, 0.0 * m
     for q in range(len(_FEW_NODES)):
-        theta = m + spread * _FEW_NODES[q]
-        slope = _FEW_WEIGHTS[q] * (sigmoid(theta) - x * softplus_slope(theta))
+        slope = _FEW_WEIGHTS[q] * softplus_slope(m + spread * _FEW_NODES[q])
         first = first + slope
         second = second + slope * _FEW_NODES[q]
-    s, g = sigmoid(m), softplus_slope(m)
-    first = np.where(small, s - x * g, first)
-    w = np.maximum(np.where(small, s * (1.0 - s) + x * g * (g - (1.0 - s)), second / spread), 1e-12)
-    return w, w * m - first
+    g = softplus_slope(m)
+    first = np.where(small, g, first)
+    second = np.where(small, g * (1.0 - sigmoid(m) - g), second / spread)
+    w = np.maximum(mean_sigmoid_slope(m, v) - x * second, 1e-12)
+    return w, w * m - mean_sigmoid(m, v) + x * first
 
 
 def _exact_value(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
     """−E f, without log x!."""
     spread, total = np.sqrt(v), 0.0 * m
     for q in range(len(_FEW_NODES)):
-        theta = m + spread * _FEW_NODES[q]
-        total = total + _FEW_WEIGHTS[q] * (x * log_softplus(theta) - softplus(theta))
-    return total
+        total = total + _FEW_WEIGHTS[q] * log_softplus(m + spread * _FEW_NODES[q])
+    return x * total - mean_softplus(m, v)
 
 
 def _tight_quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
@@ -98,19 +98,19 @@ class Poisson(Likelihood):
     Parameters
     ----------
     bound
-        "tight" (the default): Jaakkola and Jordan for the rate, curvature h·x for its logarithm. "cell": curvature
-        1/4 + h·x. "paper": one curvature per relation, 1/4 + 0.17 times its largest count. "exact": the
-        expectation itself, by quadrature, with guarded steps. A quadratic bound must hold as far as θ = 0 and
-        below, where a count of hundreds is absurd, so its curvature is far too large there: for counts that
-        really are Poisson and often above ten, "exact" fits better and in fewer sweeps. Counts that vary more
-        than Poisson ones (plays, reads) it overfits, where the slack of the others acts as a regularizer; that
-        is why it is not the default (docs/model.md has the figures).
+        "exact" (the default): the expectation itself, with guarded steps. "tight": Jaakkola and Jordan for the
+        rate, curvature h·x for its logarithm. "cell": curvature 1/4 + h·x. "paper": one curvature per relation,
+        1/4 + 0.17 times its largest count. A quadratic bound must hold as far as θ = 0 and below, where a count of
+        hundreds is absurd, so its curvature is far too large for large counts: steps are short, and factors that
+        the data support are switched off. Counts that vary more than Poisson ones (plays, reads) need
+        "negative_binomial"; a fit warns of them.
     """
 
-    bound: Literal["paper", "cell", "tight", "exact"] = "tight"
+    bound: Literal["exact", "tight", "cell", "paper"] = "exact"
     name = "poisson"
     support = "counts"
-    if_slow = "counts as large as those of {}: give likelihood=gcmf.likelihoods.Poisson(bound='exact') there"
+    if_slow = "counts as large as those of {}: give likelihood='poisson' there, whose bound is 'exact'"
+    if_overdispersed = "likelihood='negative_binomial' learns how much counts vary"
 
     def __post_init__(self) -> None:
         check_choice("bound", self.bound, tuple(CELLS))
@@ -156,14 +156,21 @@ class Poisson(Likelihood):
         return np.asarray(first + (s - first[..., None]) ** 2 @ _NODE_WEIGHTS)  # E s² − (E s)² may round below zero
 
     def log_predictive(self, x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
-        """Log E Poisson(x; s), by Gauss-Hermite quadrature."""
+        """Log E Poisson(x; s)."""
         del p
-        theta = _at_nodes(m, v)
-        at_nodes = x[..., None] * log_softplus(theta) - softplus(theta)
-        return np.asarray(logsumexp(at_nodes, axis=-1, b=_NODE_WEIGHTS) - gammaln(x + 1.0))
 
-    def deviance(self, x: Floats, theta: Floats) -> Floats:
+        def log_p(theta: Floats) -> Floats:
+            return x * log_softplus(theta) - softplus(theta)
+
+        def slopes(theta: Floats) -> tuple[Floats, Floats]:
+            s, g = sigmoid(theta), softplus_slope(theta)
+            return x * g - s, x * g * (1.0 - s - g) - s * (1.0 - s)
+
+        return log_average(log_p, slopes, m, v) + self.constant(x)
+
+    def deviance(self, x: Floats, theta: Floats, p: Floats) -> Floats:
         """2 (s − x log s) less its smallest value over s, as usual for counts."""
+        del p
         return np.asarray(2.0 * (softplus(theta) - x * log_softplus(theta) - x + xlogy(x, x)))
 
 

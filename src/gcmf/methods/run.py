@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.methods.search import Search
 from gcmf.model import moves
 from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters
@@ -34,6 +35,7 @@ class Run:
         """The bound after every sweep."""
         self.level = 0.0
         """Added to the bound: a constant that joins what was found under one prior to what is under another."""
+        self._search = Search(spec)
         self._kept: dict[str, tuple[Posterior, NDArray[np.float64]]] = {}
 
     def begin(self, on: NDArray[np.bool_], *, dtype: str, rng: np.random.Generator) -> None:
@@ -52,6 +54,7 @@ class Run:
         self.measured = np.fmax.reduce([of_set.measured for of_set in swept])
         posterior = update_alpha(spec, self.posterior._replace(moments=Moments.swept(swept)), pooled=pooled, held=held)
         posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
+        posterior, self.measured = self._search.tried(self.engine, posterior, self.measured)
         self.posterior = moves.shift(spec, self.engine, posterior)
 
     def bound(self) -> float:

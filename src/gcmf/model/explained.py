@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
     from gcmf.engines.base import State
+    from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
+    Indices = NDArray[np.integer[Any]]
 
 #: Cells per relation that are looked at; of larger relations so many are drawn at random, always the same ones.
 MAX_CELLS = 200_000
@@ -42,35 +44,45 @@ class Explained(NamedTuple):
     """What the whole model explains, (M,)."""
 
 
-def explain(spec: Spec, on: NDArray[np.bool_], state: State, data: Collection) -> Explained:
+def explain(spec: Spec, posterior: Posterior, state: State, data: Collection) -> Explained:
     """1 − D/D₀ for biases, each factor and all together; D the deviance, D₀ that of the mean alone."""
-    rows = [_relation(spec, on, state, data, m) for m in range(len(spec.ends))]
+    rows = [_relation(spec, posterior, state, data, m) for m in range(len(spec.ends))]
     bias, factors, total = zip(*rows, strict=True)
     return Explained(np.array(bias), np.stack(factors), np.array(total))
 
 
-def _relation(spec: Spec, on: NDArray[np.bool_], s: State, data: Collection, m: int) -> tuple[float, Floats, float]:
-    likelihood, relation = spec.likelihoods[m], data.relations[spec.schema.relations[m].name]
-    cells, (r, c), K = relation.cells, spec.ends[m], on.shape[1]
+def predictors(spec: Spec, state: State, m: int, i: Indices, j: Indices) -> tuple[Floats, Floats]:
+    """What θ of cells of relation m is made of: biases and offset (n,), and each factor's part (n, K)."""
+    (r, c), s = spec.ends[m], state
+    biases = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[2 * m + 1][j] + spec.offset[m]
+    return biases, s.mean[r][i].astype(np.float64) * s.mean[c][j]
+
+
+def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: int) -> tuple[float, Floats, float]:
+    likelihood, relation, K = spec.likelihoods[m], data.relations[spec.schema.relations[m].name], posterior.n_factors
+    settled = likelihood.settled(posterior.parameters[m], spec.parameter_prior)
+
+    def deviance(x: Floats, theta: Floats) -> Floats:
+        return likelihood.deviance(x, theta, settled)
+
     base, alone, whole, plain = 0.0, np.zeros(K), 0.0, 0.0
     low, high = np.inf, -np.inf
-    for (i, j, value), weight in _sample(cells):
+    for (i, j, value), weight in sample(relation.cells):
         x = (value.astype(np.float64) - spec.center[m]) / spec.scale[m]
-        b = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[2 * m + 1][j] + spec.offset[m]
         low, high = min(low, x.min()), max(high, x.max())
-        p = s.mean[r][i].astype(np.float64) * s.mean[c][j]
-        plain += weight * float(likelihood.deviance(x, np.full_like(x, spec.offset[m])).sum())
-        base += weight * float(likelihood.deviance(x, b).sum())
-        alone += weight * likelihood.deviance(x[:, None], b[:, None] + p).sum(axis=0)
-        whole += weight * float(likelihood.deviance(x, b + p.sum(axis=1)).sum())
+        b, p = predictors(spec, s, m, i, j)
+        plain += weight * float(deviance(x, np.full_like(x, spec.offset[m])).sum())
+        base += weight * float(deviance(x, b).sum())
+        alone += weight * deviance(x[:, None], b[:, None] + p).sum(axis=0)
+        whole += weight * float(deviance(x, b + p.sum(axis=1)).sum())
     if low == high:
         return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
     # The same sums in another order would leave a rounding error where a factor adds nothing at all.
-    reached = carried(spec, on)[m]
+    reached = carried(spec, posterior.on)[m]
     return 1.0 - base / plain, np.where(reached, (base - alone) / plain, 0.0), 1.0 - whole / plain
 
 
-def _sample(cells: Cells) -> Iterator[tuple[Triplets, float]]:
+def sample(cells: Cells) -> Iterator[tuple[Triplets, float]]:
     """Yield all cells, or MAX_CELLS different ones where there are more, some at a time, and how many each stands for.
 
     Drawn, and not every n-th one: a step that divides the width of a complete matrix would see the same columns only.

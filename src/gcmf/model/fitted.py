@@ -101,7 +101,7 @@ class Fitted:
 
 def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) -> Fitted:
     """Order the factors, fill in the entities without data, and measure what each factor explains."""
-    explained = explain(spec, posterior.on, state, data)
+    explained = explain(spec, posterior, state, data)
     order = _order(spec, posterior, explained)
     on, alpha = posterior.on[:, order], posterior.alpha.mean[:, order]
     mean, var = ([np.ascontiguousarray(a[:, order]) for a in group] for group in (state.mean, state.var))

@@ -83,7 +83,8 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
         "union" (default) of the observations of all modalities, "intersection", or a boolean column of `.obs`.
     likelihoods
         One likelihood for all modalities, or {modality: likelihood}. Where none is given, 0/1 is
-        "bernoulli", other whole numbers >= 0 are "poisson", everything else is "gaussian".
+        "bernoulli", other whole numbers >= 0 are "poisson", or "negative_binomial" where they vary more than
+        that, everything else is "gaussian".
     blanks
         Unstored cells of a sparse X are observed zeros ("zero"), as everywhere in scverse; {modality:
         "missing"} says that they were never observed.

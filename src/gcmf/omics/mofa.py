@@ -99,7 +99,9 @@ def _write_names(file: Any, text: Any, model: GCMF, views: dict[str, str], sampl
 
 def _write_options(file: Any, model: GCMF, views: dict[str, str]) -> None:
     kinds = {r.name: r.likelihood for r in model.schema_.relations}
-    file.create_dataset("model_options/likelihoods", data=np.array([kinds[name] for name in views], dtype="S"))
+    # MOFA2 knows one kind of counts.
+    told = ["poisson" if kinds[name] == "negative_binomial" else kinds[name] for name in views]
+    file.create_dataset("model_options/likelihoods", data=np.array(told, dtype="S"))
     # Relevance is per view and factor; there is no spike and slab on top of it.
     switches = {"ard_weights": True, "ard_factors": False, "spikeslab_weights": False, "spikeslab_factors": False}
     for name, value in switches.items():

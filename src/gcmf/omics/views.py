@@ -11,6 +11,7 @@ import pandas as pd
 from scipy import sparse
 
 from gcmf.errors import DataError, OptionError, did_you_mean
+from gcmf.likelihoods.counts import residuals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -168,7 +169,7 @@ def _matrix(name: str, mod: Any, layer: str | None) -> Any:
 
 
 def guess_likelihood(x: Any) -> str:
-    """Return "bernoulli" for 0/1, "poisson" for other whole numbers >= 0, "gaussian" for the rest."""
+    """Return "bernoulli" for 0/1, "gaussian" for what is no count, and for counts what suits how they vary."""
     values = x.data if sparse.issparse(x) else np.asarray(x)
     if values.dtype.kind == "b":
         return "bernoulli"
@@ -177,7 +178,8 @@ def guess_likelihood(x: Any) -> str:
         return "gaussian"
     if seen.max() <= 1 and ((seen == 0) | (seen == 1)).all():
         return "bernoulli"
-    return "poisson" if np.isfinite(seen.max()) and (seen == np.floor(seen)).all() else "gaussian"
+    counts = np.isfinite(seen.max()) and bool((seen == np.floor(seen)).all())
+    return residuals(x).likelihood if counts else "gaussian"
 
 
 def feature_deviation(x: Any, *, blanks: str) -> NDArray[np.float64]:

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 INK, MUTED, FAINT, PAPER = "#1d2733", "#6b7785", "#e6eaee", "#ffffff"
 ROLE_COLORS = {"shared": "#1f6f8b", "partial": "#6a4c93", "private": "#e07a2f"}
 """Of a factor: shared by all relations, by some, or private to one. Told apart by the color-blind, too."""
-LIKELIHOOD_COLORS = {"gaussian": "#1f6f8b", "bernoulli": "#c2542d", "poisson": "#5b8c3e"}
+LIKELIHOOD_COLORS = {
+    "gaussian": "#1f6f8b",
+    "bernoulli": "#c2542d",
+    "poisson": "#5b8c3e",
+    "negative_binomial": "#8a6fae",
+}
 ACCENT = ROLE_COLORS["shared"]
 
 _STYLE: dict[Any, Any] = {

@@ -14,6 +14,7 @@ from gcmf.io.guess.summary import COUNT_WORDS, RATING_WORDS
 from gcmf.io.guess.surrogates import drop_surrogates
 from gcmf.io.sources.duck import quote
 from gcmf.io.sources.specs import EntitySpec, FeatureSpec, RelationSpec
+from gcmf.likelihoods.counts import residuals
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from gcmf.io.guess.look import Look
     from gcmf.io.guess.summary import ColumnSummary
     from gcmf.io.sources.specs import Report
+    from gcmf.likelihoods.counts import Residuals
 
 _MAX_CATEGORIES = 50
 _KNOWN = 0.9
@@ -112,8 +114,10 @@ class _Drafting:
         whole = all(column.kind != "number" and (column.low or 0) >= 0 for column in rest)
         high = max(column.high or 0 for column in rest)
         bits = all(column.is_bits or not column.distinct for column in rest)  # one may hold but one of them, or nothing
-        likelihood = "bernoulli" if bits else "poisson" if whole and high > 10 else "gaussian"
-        kinds = {"bernoulli": "only 0 and 1", "poisson": "whole numbers, as counts are", "gaussian": "real numbers"}
+        likelihood, held = ("bernoulli", "only 0 and 1") if bits else ("gaussian", "real numbers")
+        if not bits and whole and high > 10:
+            varied = residuals(look.first_numbers(column.name for column in rest))
+            likelihood, held = varied.likelihood, f"whole numbers, {_as_counts(varied)}"
         n = len(rest)
         if look.is_numbered:
             reason = f"no column can hold ids, as all {n} hold 0 and 1: a column per {cols}, lines are numbered"
@@ -129,7 +133,7 @@ class _Drafting:
             )
         spec = RelationSpec(**asdict(look.source), name=look.name, rows=self.links.of_key(look), cols=cols, row=key,
                             likelihood=likelihood, layout="wide")  # fmt: skip
-        self.relate(spec, [reason, f"{likelihood}: they hold {kinds[likelihood]}; an empty cell is missing"])
+        self.relate(spec, [reason, f"{likelihood}: they hold {held}; an empty cell is missing"])
         self.note(note)
 
     def column_set(self, look: Look, names: list[str]) -> tuple[str, str]:
@@ -146,7 +150,7 @@ class _Drafting:
 
     def add_matrix(self, file: Path, base: Path) -> None:
         """Add a Matrix Market file."""
-        from scipy.io import mminfo
+        from scipy.io import mminfo, mmread
 
         try:
             rows, cols, entries, layout, kind, _ = mminfo(file)
@@ -154,11 +158,14 @@ class _Drafting:
             self.note(f"{file.name} was left out: it cannot be read as Matrix Market: {error}")
             return
         name = table_name(file)
-        likelihood = {"pattern": "bernoulli", "integer": "poisson"}.get(kind, "gaussian")
+        likelihood, counts = {"pattern": "bernoulli"}.get(kind, "gaussian"), ""
+        if kind == "integer":
+            varied = residuals(mmread(file))
+            likelihood, counts = varied.likelihood, f", {_as_counts(varied)}"
         blanks: Any = None if layout == "array" else "missing" if likelihood == "gaussian" else "zero"
         spec = RelationSpec(source=relative(file, base), name=name, rows=f"{name}_row", cols=f"{name}_col",
                             likelihood=likelihood, blanks=blanks, layout="matrix")  # fmt: skip
-        shape = f"{rows:,} × {cols:,}, {counted(entries, 'value')} of kind {kind}"
+        shape = f"{rows:,} × {cols:,}, {counted(entries, 'value')} of kind {kind}{counts}"
         self.relate(spec, [f"a Matrix Market file, {shape}; its rows and columns are numbered from 0"])
         guess = f'; nor what its blanks are: blanks = "{blanks}" is a guess.' if blanks else "."
         self.note(f"{file.name} does not say what its rows and columns are: rename {spec.rows} and {spec.cols}{guess}")
@@ -202,8 +209,11 @@ class _Drafting:
             grouped = "1 AS related"
         else:
             likelihood, why = _guess_likelihood(value)
+            if likelihood == "poisson":
+                varied = look.count_residuals(row, col, f"sum({quote(value.name)})")
+                likelihood, why = varied.likelihood, f"{varied.likelihood}: {why}, {_as_counts(varied)}"
             keys |= {"value": value.name, "likelihood": likelihood, "blanks": "missing"}
-            how = {"poisson": "sum", "bernoulli": "max"}.get(likelihood, "avg")
+            how = {"poisson": "sum", "negative_binomial": "sum", "bernoulli": "max"}.get(likelihood, "avg")
             if repeated:
                 pairs = counted(repeated, "pair")
                 self.note(f"{look.name} lists {pairs} more than once; the {how} of the values is used.")
@@ -220,10 +230,11 @@ class _Drafting:
         reasons += [*self.ignore(look, rest), 'blanks = "missing": a pair that never met is not taken for a 0']
         self.say_lacking(look, list(ids))
         for (row, rows), (col, cols) in combinations(ids.items(), 2):
+            varied = look.count_residuals(row, col, "count(*)")
             spec = RelationSpec(**_origin(look, row, col, grouped="count(*) AS n"), name=f"{look.name}_{rows}_{cols}",
-                                rows=rows, cols=cols, row=row, col=col, value="n", likelihood="poisson",
+                                rows=rows, cols=cols, row=row, col=col, value="n", likelihood=varied.likelihood,
                                 blanks="missing")  # fmt: skip
-            self.relate(spec, reasons)
+            self.relate(spec, [*reasons, f"{varied.likelihood}: {_as_counts(varied)}"])
 
     def add_references(self, look: Look) -> None:
         """Add the references of a table with a key: each of them is a relation of ones."""
@@ -320,4 +331,11 @@ def _guess_likelihood(column: ColumnSummary) -> tuple[str, str]:
     if (high <= 10 and column.distinct <= 11 and not words & COUNT_WORDS) or words & RATING_WORDS:
         levels = f"{column.distinct} levels from {low:g} to {high:g}, a scale rather than a count"
         return "gaussian", f"gaussian: {holds} {levels}"
-    return "poisson", f"poisson: {holds} whole numbers from {low:g} to {high:g}, as counts are"
+    return "poisson", f"{holds} whole numbers from {low:g} to {high:g}"
+
+
+def _as_counts(varied: Residuals) -> str:
+    """Say how counts vary."""
+    if varied.likelihood == "poisson":
+        return "as counts are"
+    return f"counts that vary {varied.ratio:.2g} times as much as Poisson ones around the means of rows and columns"

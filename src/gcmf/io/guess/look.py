@@ -8,15 +8,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gcmf.errors import DataError
 from gcmf.io.guess.summary import entity_of, find_decimal, name_words, singular, summarize
 from gcmf.io.sources.duck import connect, duck_errors, open_sqlite, quote
 from gcmf.io.sources.files import ENDINGS, guess_format
 from gcmf.io.sources.specs import Source
 from gcmf.io.sources.tables import open_table
+from gcmf.likelihoods.counts import Residuals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from numpy.typing import NDArray
 
     from gcmf.io.guess.summary import ColumnSummary
     from gcmf.io.sources.specs import Report
@@ -25,6 +30,8 @@ if TYPE_CHECKING:
 _WIDE = 8
 """From so many columns of numbers on, and nothing else, they are taken for entities of one set."""
 _PREFIXES = {"u", "t", "tbl", "dim", "fact", "ml"}
+_FIRST_LINES = 2000
+"""Lines of a wide table that are looked at to tell how its counts vary."""
 _OTHER = (".toml", ".md", ".gcmf", ".pdf", ".py")
 """Endings of files that hold no table."""
 
@@ -78,6 +85,22 @@ class Look:
         c = quote(column)
         listed = f"SELECT DISTINCT CAST({c} AS VARCHAR) FROM {self.table.sql} WHERE {c} IS NOT NULL"
         return {value for (value,) in self.table.ask(listed)}
+
+    def count_residuals(self, row: str, col: str, value: str) -> Residuals:
+        """Sum up how counts vary around the means of their ids; `value` is summed where a pair is listed repeatedly."""
+        i, j = quote(row), quote(col)
+        cells = (f"SELECT {i} AS i, {j} AS j, CAST({value} AS DOUBLE) AS x FROM {self.table.sql}"
+                 f" WHERE {i} IS NOT NULL AND {j} IS NOT NULL GROUP BY {i}, {j}")  # fmt: skip
+        means = ("SELECT i, j, x, avg(x) OVER (PARTITION BY i) * avg(x) OVER (PARTITION BY j) / avg(x) OVER () AS mu"
+                 f" FROM ({cells}) WHERE x IS NOT NULL")  # fmt: skip
+        sums = "count(*), count(DISTINCT i), count(DISTINCT j), sum((x - mu) ** 2), sum(mu), sum(mu + 2 * mu ** 2)"
+        (found,) = self.table.ask(f"SELECT {sums} FROM ({means})")
+        return Residuals(*(float(number or 0.0) for number in found))
+
+    def first_numbers(self, columns: Iterable[str]) -> NDArray[np.float64]:
+        """The first lines of columns of numbers; NaN where one is empty."""
+        listed = ", ".join(f"CAST({quote(name)} AS DOUBLE)" for name in columns)
+        return np.array(self.table.ask(f"SELECT {listed} FROM {self.table.sql} LIMIT {_FIRST_LINES}"), dtype=np.float64)
 
     def count_repeats(self, ids: Iterable[str]) -> int:
         """Count the combinations of ids that are listed more than once; lines that lack an id do not count."""

@@ -1,0 +1,45 @@
+"""Whether cells vary more around what was fitted than their likelihood allows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gcmf.model.explained import predictors, sample
+
+if TYPE_CHECKING:
+    from gcmf.data.collection import Collection
+    from gcmf.engines.base import State
+    from gcmf.model.posterior import Posterior
+    from gcmf.model.spec import Spec
+
+#: Squared residuals of counts that are as many times larger than expected are much too large,
+TOO_LARGE = 1.5
+#: unless their sum is within so many deviations of what is expected.
+BY_CHANCE = 5.0
+
+
+def overdispersed(spec: Spec, posterior: Posterior, state: State, data: Collection) -> dict[int, float]:
+    """Σ (x − μ)² / Σ Var x on the training cells, by relation, where it is too large and the likelihood has a way out.
+
+    Summed before they are divided: a rare count where next to none is expected would else outweigh all others. For
+    Poisson cells (x − μ)² has variance μ + 2μ².
+    """
+    found = {}
+    for m, likelihood in enumerate(spec.likelihoods):
+        if not likelihood.if_overdispersed:
+            continue
+        p = likelihood.settled(posterior.parameters[m], spec.parameter_prior)
+        squares, expected, chance = 0.0, 0.0, 0.0
+        for (i, j, value), weight in sample(data.relations[spec.schema.relations[m].name].cells):
+            biases, parts = predictors(spec, state, m, i, j)
+            theta = biases + parts.sum(axis=1)
+            certain = np.zeros_like(theta)
+            variance = likelihood.variance(theta, certain, p)
+            squares += weight * float(((value - likelihood.mean(theta, certain)) ** 2).sum())
+            expected += weight * float(variance.sum())
+            chance += weight**2 * float((variance + 2.0 * variance**2).sum())
+        if squares > TOO_LARGE * expected and squares - expected > BY_CHANCE * np.sqrt(chance):
+            found[m] = squares / expected
+    return found
