@@ -96,8 +96,11 @@ def test_a_relation_with_what_touches_it(cycle):
     assert [(t.name, t.rows) for t in found.tables] == [("X2", "A2"), ("about A2", "A2"), ("about A3", "A3")]
     assert found.tables[1].train.shape == (cycle.sizes["A2"], cycle.sizes["A1"])
     assert found.tables[2].train.shape == (cycle.sizes["A3"], cycle.sizes["A4"])
-    x1 = cycle["X1"].train
-    np.testing.assert_array_equal(found.tables[1].train[x1.j, x1.i], x1.x.astype(np.float32))
+    x1, side = shapes.matrix(cycle["X1"], cycle.sizes).T, found.tables[1].train
+    np.testing.assert_array_equal(np.isnan(side), np.isnan(x1))
+    np.testing.assert_allclose(np.nanmean(side, axis=0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(np.nanstd(side, axis=0), 1.0, atol=1e-5)
+    np.testing.assert_array_equal(shapes.unit(np.array([[0.0, 1.0], [np.nan, 1.0]])), [[0.0, 1.0], [np.nan, 1.0]])
     assert [t.name for t in shapes.alone(cycle, "X2").tables] == ["X2"]
 
 

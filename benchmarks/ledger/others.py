@@ -52,7 +52,7 @@ class Other:
     package: str
     answer: Callable[[Problem, str, Job], Answer]
     can: Callable[[Problem], bool]
-    revision: int = 1
+    revision: int = 2
 
     def __call__(self, problem: Problem, job: Job) -> tuple[Answers, dict[str, Any]]:
         """Answers for all tested relations."""
@@ -137,7 +137,11 @@ def _narrow(problem: Problem, name: str) -> Problem:
 def _myfm(problem: Problem, name: str, job: Job) -> Answer:
     settings = {"rank": 10, "n_iter": 200}
     if _kind(problem) == "gaussian":
-        return Answer(_predict("myfm", _narrow(problem, name), job, **settings))
+        main, *sides = _narrow(problem, name).tables
+        # The facts of an entity are together as long as its own indicator.
+        sides = [replace(t, train=t.train / np.sqrt(np.nanmean(t.train**2) * t.train.shape[1])) for t in sides]
+        short = replace(around(problem, name), tables=(main, *sides))
+        return Answer(_predict("myfm", short, job, **settings))
     others = [replace(t, test=None) for t in problem.tables if t.name != name and t.likelihood == "bernoulli"]
     stacked = as_cells(replace(problem, tables=(problem[name], *others)))
     return Answer(_predict("myfm", stacked, job, **settings))
@@ -164,7 +168,11 @@ def _mofa(problem: Problem, name: str, job: Job) -> Answer:
     views = [t for t in problem.tables if t.rows == rows]
     views.sort(key=lambda t: t.name != name)
     whole = as_views(replace(problem, tables=tuple(views)))
-    return Answer(_predict("mofapy2", whole, job, factors=20, convergence_mode="fast"))
+    # Its priors are for views of unit variance: as its documentation asks, each is scaled as a whole.
+    scales = [float(np.nanstd(t.train)) if t.likelihood == "gaussian" else 1.0 for t in whole.tables]
+    scaled = [replace(t, train=t.train / scale) for t, scale in zip(whole.tables, scales, strict=True)]
+    answer = _predict("mofapy2", replace(whole, tables=tuple(scaled)), job, factors=20, convergence_mode="fast")
+    return Answer(answer * scales[0])
 
 
 def _implicit(problem: Problem, name: str, job: Job) -> Answer:

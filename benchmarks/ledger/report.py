@@ -38,7 +38,8 @@ Every line is in [ledger.csv](ledger/ledger.csv), means and differences are in [
 _NOTES = """\
 cmfrec and implicit fit squares, not probabilities: of 0/1 cells cmfrec's values are cut to [0.001, 0.999], and
 implicit, which only ranks, has no log-loss. For counts, cmfrec fits log(1 + x) with normal errors. Samplers and cmfrec
-get what touches the target as side information (samplers: up to 2,000 columns). Intervals: normal ones with the
+get what touches the target as side information, real numbers standardized (samplers: up to 2,000 columns); mofapy2 gets
+views of unit variance, as its documentation asks. Intervals: normal ones with the
 predicted deviation, for counts negative binomial ones with the predicted moments; of *bias*, *ridge* and *cmfrec-cv*
 the deviation is that of the cells by which they chose their penalties. Times are of one fit (with all that is tried to
 choose settings) on a shared machine: compare orders of magnitude."""

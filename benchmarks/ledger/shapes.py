@@ -53,7 +53,7 @@ def around(problem: Problem, name: str) -> Problem:
     """One relation as cells, then a table of side information for each of its two ends that has any.
 
     A side table has the entities of the end as rows, and as columns whatever the relations that touch the end say of
-    them; what lies further away is left out.
+    them, real numbers with mean zero and unit deviation; what lies further away is left out.
     """
     main = problem[name]
     tables = [replace(main, train=cells(main))]
@@ -63,10 +63,21 @@ def around(problem: Problem, name: str) -> Problem:
         if not touching:
             continue
         parts = [matrix(t, problem.sizes) if t.rows == end else matrix(t, problem.sizes).T for t in touching]
-        side = np.concatenate(parts, axis=1)
+        side = np.concatenate(list(map(unit, parts)), axis=1)
         tables.append(Table(f"about {end}", end, f"facts about {end}", "gaussian", side))
         sizes[f"facts about {end}"] = side.shape[1]
     return replace(problem, tables=tuple(tables), sizes=sizes)
+
+
+def unit(x: NDArray[Any]) -> NDArray[Any]:
+    """Columns with mean zero and unit deviation, unless all is 0 and 1; gaps stay."""
+    known = np.isfinite(x)
+    if np.isin(x[known], (0, 1)).all():
+        return x
+    n = np.maximum(known.sum(axis=0), 1)
+    centered = np.where(known, x - np.where(known, x, 0.0).sum(axis=0) / n, 0.0)
+    deviation = np.sqrt((centered**2).sum(axis=0) / n)
+    return np.where(known, centered / np.where(deviation > 1e-6, deviation, 1.0), np.nan).astype(np.float32)
 
 
 def as_cells(problem: Problem) -> Problem:

@@ -15,7 +15,7 @@ from gcmf.interrupts import Interrupts
 from gcmf.methods.point import Point
 from gcmf.methods.run import GOOD, Run
 from gcmf.methods.stages import Refinement, Stages
-from gcmf.methods.variational import Variational
+from gcmf.methods.variational import Variational, most_factors
 from gcmf.model.dispersion import overdispersed
 from gcmf.model.fitted import summarize
 from gcmf.model.spec import build
@@ -237,16 +237,11 @@ def _ended(run: Run, method: Method) -> Status:
     return Status.CAPPED if method.capped else Status.CONVERGED
 
 
-def _rank(spec: Spec) -> int:
-    """The most factors that the relations can tell apart."""
-    return int(sum(min(spec.n_entities[r], spec.n_entities[c]) for r, c in spec.ends))
-
-
 def _pattern(spec: Spec, options: FitOptions) -> NDArray[np.bool_]:
     """Which factors may live where: all of them everywhere, or what the options say, (E, K)."""
     names, pattern = spec.schema.entities, options.pattern
     if pattern is None:
-        n_factors = min(options.n_start, _rank(spec)) if options.n_factors == "auto" else options.n_start
+        n_factors = min(options.n_start, most_factors(spec)) if options.n_factors == "auto" else options.n_start
         return np.ones((len(names), n_factors), dtype=bool)
     if set(pattern) != set(names):
         msg = f"The pattern names {sorted(pattern)}, but the entity sets are {sorted(names)}."

@@ -190,5 +190,11 @@ class Engine(Protocol):
     def shift(self, step: Floats) -> None:
         """b̄ ← b̄ + step for the entities that have a cell in the layer's relation, step (2M,)."""
 
+    def leap(self, slot: str, length: float) -> tuple[Floats, Floats]:
+        """ū ← ū + length (ū − ū kept under this name), and so the biases; variances stay.
+
+        Returns Σ (ū² + ũ), (E, K), and Σ b̄ and Σ (b̄² + b̃) of every bias layer, (2, 2M).
+        """
+
     def extend(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:
         """Add factors after those there are, (d, n) per set; returns their sums as `transform` does."""

@@ -91,6 +91,17 @@ class HostState:
             bias = state.bias_mean[layer]
             np.add(bias, step[layer], out=bias, where=self._has_cells[layer])
 
+    def leap(self, slot: str, length: float) -> tuple[Floats, Floats]:
+        """ū ← ū + length (ū − what was kept), and so the biases."""
+        state, old = self._writable(), self._kept[slot]
+        for now, before in ((state.mean, old.mean), (state.bias_mean, old.bias_mean)):
+            for array, start in zip(now, before, strict=True):
+                np.add(array, length * (array - start), out=array, casting="same_kind")
+        square, _ = factor_sums(state.mean, state.var)
+        biases = [(b.astype(np.float64), v.sum(dtype=np.float64))
+                  for b, v in zip(state.bias_mean, state.bias_var, strict=True)]  # fmt: skip
+        return square, np.array([[b.sum() for b, _ in biases], [b @ b + v for b, v in biases]])
+
     def extend(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:
         """Add factors after those there are."""
         old, self._spare = self._state, None

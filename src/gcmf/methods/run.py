@@ -57,6 +57,16 @@ class Run:
         posterior, self.measured = self._search.tried(self.engine, posterior, self.measured)
         self.posterior = moves.shift(spec, self.engine, posterior)
 
+    def leap(self, slot: str, length: float) -> float:
+        """Go on so many times the step that was made since something was kept there; return the bound."""
+        spec, posterior = self.spec, self.posterior
+        square, (bias_sum, bias_square) = self.engine.leap(slot, length)
+        moments = posterior.moments._replace(square=square, bias_sum=bias_sum, bias_square=bias_square)
+        posterior = update_alpha(spec, posterior._replace(moments=moments))
+        self.measured = self.engine.measure(given_of(spec, posterior))
+        self.posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
+        return self.bound()
+
     def bound(self) -> float:
         """Return the bound after a sweep."""
         return elbo(self.spec, self.posterior, self.measured) + self.level

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from gcmf.methods.leap import Leaps
 from gcmf.model import moves
 from gcmf.model.hyper import update_alpha_prior
 from gcmf.model.posterior import given_of
@@ -70,7 +71,7 @@ class Refinement:
 
     def __init__(self, run: Run, rng: np.random.Generator, max_factors: int | None) -> None:
         self._run, self._rng, self._max_factors = run, rng, max_factors
-        self._n = 0
+        self._n, self._leaps = 0, Leaps(run)
 
     def begin(self) -> bool:
         """Add the weak factors; whether there is anything to refine."""
@@ -88,6 +89,7 @@ class Refinement:
     def sweep(self) -> None:
         """One iteration, and the prior of α."""
         run = self._run
+        self._leaps.before()
         run.sweep()
         run.posterior = update_alpha_prior(run.spec, run.posterior)
         if self._n == 0:
@@ -96,7 +98,7 @@ class Refinement:
 
     def arrived(self, change: float, flat: float) -> bool:
         """Whether the sweep changed the bound by less than `flat`; weak factors that do nothing then go."""
-        if self._n == 1 or change > flat:
+        if self._leaps.after() or self._n == 1 or change > flat:
             return False
         run, n_strong = self._run, self._run.posterior.n_strong
         _, energy = run.engine.weigh(given_of(run.spec, run.posterior))

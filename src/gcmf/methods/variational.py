@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.methods.leap import Leaps
 from gcmf.methods.run import GOOD
 from gcmf.methods.warm_up import Clock, turn
 from gcmf.model import gauge, moves, structure
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.methods.run import Run
+    from gcmf.model.posterior import Posterior
+    from gcmf.model.spec import Spec
     from gcmf.options import FitOptions
 
 #: Sweeps between two looks at the structure.
@@ -26,8 +29,11 @@ TEST_EVERY = 5
 GROW_SWEEPS = 10
 GROW_GAIN = 1.0
 MAX_TRIALS = 10
-#: The most factors that a fit takes by itself.
+#: The most factors that a fit takes by itself, and how many it may take of the smallest tables.
 AUTO_MAX = 640
+FEW = 5
+#: How often factors are unpacked.
+MAX_UNPACKED = 3
 #: Factors that are tried beyond a cap, to see whether it binds.
 N_BEYOND = 2
 
@@ -45,14 +51,16 @@ class Variational:
         """Whether more factors than may be would have raised the bound."""
         self._free = options.pattern is None
         self._switching = self._free and run.spec.priors.vague
-        self._clock = Clock()
-        self._n_trials = 0
+        self._clock, self._leaps = Clock(), Leaps(run)
+        self._n_trials = self._n_unpacked = 0
+        self._n_offered = 1
 
     def sweep(self) -> None:
         """One iteration."""
         if self._clock.warm:
             self._run.sweep(pooled=True)
         else:
+            self._leaps.before()
             self._settled_sweep()
 
     def arrived(self, change: float, size: float, flat: float) -> bool:
@@ -60,11 +68,14 @@ class Variational:
         if self._clock.tick(change, size):
             return False
         since = self._clock.since
-        moved = self._free and turn(self._run, since)
+        moved = self._leaps.after()
+        moved |= self._free and turn(self._run, since)
         if since % TEST_EVERY == 0 and since:
             moved |= self._restructure()
         still = since > 0 and change <= flat
-        return still and not moved and not self._restructure() and not self._grow() and not self._widen()
+        if not still or moved or self._restructure():
+            return False
+        return not (self._grow() or self._unpack() or self._widen())
 
     def _settled_sweep(self, held: int = 0) -> None:
         """An iteration with an α for each factor, and the best scale of each."""
@@ -96,56 +107,95 @@ class Variational:
         return better
 
     def _grow(self) -> bool:
-        """Offer every relation one more private factor; kept only if the bound is higher in the end.
+        """Offer every relation one more private factor, and twice as many each time that some of them pay.
 
         The warm-up lets strong factors hide weak ones: what a small relation has of its own shows only once the
-        others are settled. Sweeps of the trial are no part of the trace; the bound of one that is kept becomes
-        its last entry.
+        others are settled.
         """
-        spec = self._run.spec
-        room = min(self._max_factors - self._run.posterior.n_factors, len(spec.ends))
+        run, spec = self._run, self._run.spec
+        room = min(self._max_factors - run.posterior.n_factors, len(spec.ends) * self._n_offered)
         # With a common α every factor lives in all sets: none is private.
         if not self._switching or spec.common or room == 0 or self._n_trials == MAX_TRIALS:
             return False
         self._n_trials += 1
-        on = np.zeros((len(spec.sizes), room), dtype=bool)
-        for column, m in enumerate(self._rng.permutation(len(spec.ends))[:room].tolist()):
-            on[list(spec.ends[m]), column] = True
-        return self._try(on)
+        on = self._private(room)
+        pays = self._try(lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng), room)
+        self._n_offered = 2 * self._n_offered if pays else 1
+        return pays
+
+    def _private(self, n: int) -> NDArray[np.bool_]:
+        """Where n factors live of which each is private to a relation, the relations in turn, (E, n)."""
+        spec, on = self._run.spec, np.zeros((len(self._run.spec.sizes), n), dtype=bool)
+        relations = self._rng.permutation(len(spec.ends)).tolist()
+        for column in range(n):
+            on[list(spec.ends[relations[column % len(relations)]]), column] = True
+        return on
+
+    def _unpack(self) -> bool:
+        """Cut the factors that few of their relations know well, all at once; kept only if the bound is higher.
+
+        Where entities lack some relation, one column can hold what those relations have of their own: each entity
+        uses it for those that it has. What it says of the others is then wrong.
+        """
+        run, spec = self._run, self._run.spec
+        if not self._switching or spec.common or self._n_unpacked == MAX_UNPACKED:
+            return False
+        cuts = structure.cuts(spec, run.posterior)
+        room = (most_factors(spec) if self._auto else self._max_factors) - run.posterior.n_factors
+        self._n_unpacked += 1
+        if not cuts or len(cuts) > room or not self._try(lambda: moves.restructure(run.engine, run.posterior, cuts), 0):
+            return False
+        self._max_factors = max(self._max_factors, run.posterior.n_factors)
+        return True
 
     def _widen(self) -> bool:
-        """Where all factors are in use, offer more in all sets: twice as many, or a few, to see if a cap binds."""
-        spec, n = self._run.spec, self._run.posterior.n_factors
+        """Where all factors are in use, offer relations more: twice as many, or a few, to see if a cap binds."""
+        run, spec, n = self._run, self._run.spec, self._run.posterior.n_factors
         if not self._switching or n < self._max_factors or n == 0:
             return False
-        n_more = min(n, AUTO_MAX - n) if self._auto else N_BEYOND
-        pays = n_more > 0 and self._try(np.ones((len(spec.sizes), n_more), dtype=bool), keep=self._auto)
+        n_more = max(min(n, most_factors(spec) - n), 0) if self._auto else N_BEYOND
+        on = np.ones((len(spec.sizes), n_more), dtype=bool) if spec.common else self._private(n_more)
+        pays = n_more > 0 and self._try(
+            lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng), n_more, keep=self._auto
+        )
         self.capped = pays and not self._auto
         if pays and self._auto:
-            self._max_factors, self._n_trials = n + n_more, 0
+            self._max_factors, self._n_trials, self._n_unpacked = n + n_more, 0, 0
         return pays and self._auto
 
-    def _try(self, on: NDArray[np.bool_], *, keep: bool = True) -> bool:
-        """Add factors that live where `on` (E, n) says; whether they raise the bound. If not `keep`, they go again."""
-        run, spec, n = self._run, self._run.spec, on.shape[1]
+    def _try(self, change: Callable[[], Posterior], n_new: int, *, keep: bool = True) -> bool:
+        """Make a change, the last `n_new` factors being new; whether it lasts and pays. If not `keep`, it is undone.
+
+        Sweeps of the trial are no part of the trace; the bound of one that is kept becomes its last entry.
+        """
+        run, before, bound = self._run, self._run.posterior.on, -np.inf
         run.keep("before the trial")
-        better = False
         try:
-            run.posterior = moves.extend(spec, run.engine, run.posterior, on, self._rng)
+            run.posterior = change()
             # A random direction is not judged before it had time to turn to what is left to explain.
-            for held in [n] * GROW_SWEEPS + [0] * GROW_SWEEPS:
+            for held in [n_new] * GROW_SWEEPS + [0] * GROW_SWEEPS:
                 self._settled_sweep(held)
                 if self._interrupted():
                     return False
             self._restructure()
             self._settled_sweep()
             bound = run.bound()
-            better = bound - run.trace[-1] > max(GROW_GAIN, 10.0 * self._tol * run.size(bound))
+            pays = bound - run.trace[-1] > max(GROW_GAIN, 10.0 * self._tol * run.size(bound))
+            lasts = not np.array_equal(run.posterior.on, before)
         finally:
-            if better and keep:
+            if bound > run.trace[-1] and keep:
                 run.trace[-1] = bound
                 run.keep(GOOD)
             else:
                 run.restore("before the trial")
             run.drop("before the trial")
-        return better
+        return pays and lasts
+
+
+def most_factors(spec: Spec) -> int:
+    """The most factors that a fit takes by itself: half of what the largest relation could hold without any noise.
+
+    With as many factors as columns noise is no longer told from signal.
+    """
+    largest = max(min(spec.n_entities[r], spec.n_entities[c]) for r, c in spec.ends)
+    return int(min(max(largest // 2, FEW), AUTO_MAX))

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
+#: The share of a factor's second moment in a set that the data determine where it is known well.
+WELL_KNOWN = 0.6
 #: Which entity sets hold a factor: a column of `on`.
 Column = tuple[bool, ...]
 
@@ -68,6 +70,24 @@ def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, r
             taken[lost] += root
             room -= extra
     return accepted
+
+
+def cuts(spec: Spec, posterior: Posterior) -> list[Change]:
+    """Cut every factor that is known well in some of its relations and badly in others into those two parts.
+
+    A relation knows a factor as well as the worse known of its two sets: 1 − d exp(mean log ũ)/S.
+    """
+    on, sums, d = posterior.on, posterior.moments, spec.n_entities[:, None]
+    variance = np.exp(np.where(on, sums.log_var / d, 0.0))
+    known = np.where(on, 1.0 - d * variance / np.where(on, sums.square, 1.0), 0.0)
+    reached, well = carried(spec, on), known[spec.sides].min(axis=0) > WELL_KNOWN
+    changes = []
+    for k in range(posterior.n_factors):
+        parts = [[spec.ends[m] for m in np.flatnonzero(reached[:, k] & side[:, k])] for side in (well, ~well)]
+        if all(parts):
+            columns = [column for edges in parts for column in _parts(len(on), edges)]
+            changes.append(Change(0.0, k, tuple(columns)))
+    return changes
 
 
 def single_changes(spec: Spec, on: Flags, gain: Floats, cost: Floats) -> Iterator[Change]:
