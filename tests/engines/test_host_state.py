@@ -9,6 +9,7 @@ import pytest
 
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
+from gcmf.model.posterior import Moments
 from gcmf.options import FitOptions
 from helpers import random_sample
 from remote import RemoteEngine
@@ -207,3 +208,26 @@ def test_what_was_kept_in_float32_comes_back_in_the_precision_of_now():
     assert_state(engine.fetch(), sample.state)
     assert engine.dtype == np.float64
     engine.sweep(0, sample.given)
+
+
+def test_a_leap_goes_on_in_the_direction_of_the_last_step(placed):
+    sample, engine = placed
+    engine.keep("start")
+    start = engine.fetch()
+    for e in range(3):
+        engine.sweep(e, sample.given)
+    there, rtol = engine.fetch(), 10 * RTOL[engine.dtype]
+    square, biases = engine.leap("start", 2.5)
+    after = engine.fetch()
+    for name in ("mean", "bias_mean"):
+        arrays = zip(*(getattr(state, name) for state in (start, there, after)), strict=True)
+        for first, second, third in arrays:
+            np.testing.assert_allclose(third, second + 2.5 * (second - first), rtol=rtol, atol=rtol)
+    for name in ("var", "bias_var"):
+        for second, third in zip(getattr(there, name), getattr(after, name), strict=True):
+            np.testing.assert_array_equal(second, third)
+    moments = Moments.of(after)
+    np.testing.assert_allclose(square, moments.square, rtol=1e-6)
+    np.testing.assert_allclose(biases, [moments.bias_sum, moments.bias_square], rtol=1e-6, atol=1e-6)
+    engine.restore("start")
+    assert_state(engine.fetch(), start)
