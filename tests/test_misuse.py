@@ -101,8 +101,8 @@ REFUSED = [
     ("likelihood='gausian'", lambda: build(X, "gausian"), OptionError, "Did you mean 'gaussian'"),
     ("likelihood=None", lambda: build(X, None), OptionError, "not None"),
     ("likelihood=class", lambda: build(B, Bernoulli), OptionError, "an object from gcmf.likelihoods"),
-    ("Bernoulli('tigth')", lambda: Bernoulli("tigth"), OptionError, "'bound' .* one of 'tight'.* Got 'tigth'"),
-    ("Bernoulli('exact')", lambda: Bernoulli("exact"), OptionError, "Got 'exact'"),
+    ("Bernoulli('tigth')", lambda: Bernoulli("tigth"), OptionError, "'bound' .* one of 'exact', 'tight'.* Got 'tigth'"),
+    ("Bernoulli(None)", lambda: Bernoulli(None), OptionError, "Got None"),
     ("Poisson('foo')", lambda: Poisson("foo"), OptionError, "'bound' .* 'exact'. Got 'foo'"),
     ("Poisson(None)", lambda: Poisson(None), OptionError, "Got None"),
     *((f"zero_weight={w!r}", lambda w=w: Bernoulli(zero_weight=w), OptionError, "positive number")

@@ -19,12 +19,11 @@ from gcmf.model.explained import Explained
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
     from benchmarks.peers.base import Predictions, Watch
     from benchmarks.problem import Problem
     from gcmf.engines.base import State
     from gcmf.fit import Fit, StepInfo
+    from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
 
 
@@ -100,9 +99,9 @@ def collection(problem: Problem) -> gcmf.Collection:
 def _nothing_explained() -> Iterator[None]:
     """Variance explained takes longer than a sweep, and no prediction needs it."""
 
-    def nothing(spec: Spec, on: NDArray[np.bool_], state: State, data: gcmf.Collection) -> Explained:
+    def nothing(spec: Spec, posterior: Posterior, state: State, data: gcmf.Collection) -> Explained:
         del state, data
-        m, k = len(spec.ends), on.shape[1]
+        m, k = len(spec.ends), posterior.n_factors
         return Explained(np.zeros(m), np.zeros((m, k)), np.zeros(m))
 
     with mock.patch.object(fitted, "explain", nothing):

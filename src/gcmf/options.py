@@ -108,7 +108,7 @@ class FitOptions:
     def __post_init__(self) -> None:
         for name in ("max_iter", "n_init"):
             check_integer(name, getattr(self, name), 1)
-        if self.n_factors != "auto":
+        if not isinstance(self.n_factors, str) or self.n_factors != "auto":
             check_integer("n_factors", self.n_factors, 1, also=" or 'auto'")
         if self.n_threads is not None:
             check_integer("n_threads", self.n_threads, 1, also=" or None")
