@@ -13,6 +13,7 @@ from gcmf import GCMF, Status
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.interrupts import Interrupts
+from gcmf.methods.variational import Variational
 
 X = np.random.default_rng(0).normal(size=(25, 2)) @ np.random.default_rng(1).normal(size=(2, 18))
 X += 0.5 * np.random.default_rng(2).normal(size=X.shape)
@@ -75,16 +76,21 @@ def test_twice_ends_at_once(press_in_sweep):
         fit(device="reference")
 
 
-def test_a_trial_of_new_factors_is_given_up(press_in_sweep):
-    """Growth begins where the bound is flat: pressed there, the model is that of before, and has arrived."""
-    seen = []
-    whole = fit(callbacks=[seen.append])
-    press_in_sweep("cpu", 2 * len(seen) + 3)
+def test_a_trial_of_new_factors_is_given_up(monkeypatch):
+    """Trials begin where the bound is flat: pressed there, the model is that of before, and nothing weak is added."""
+    before, trial = [], Variational._try
+
+    def pressed(self, *args, **options):
+        if not before:
+            before.append((len(self._run.trace), self._run.trace[-1], self._run.posterior.n_factors))
+            press()
+        return trial(self, *args, **options)
+
+    monkeypatch.setattr(Variational, "_try", pressed)
     model = fit()
-    assert model.status_ is Status.CONVERGED
-    assert model.n_iter_ == len(seen)
-    assert model.elbo_ <= whole.elbo_
-    assert model.n_factors_active_ == seen[-1].n_factors
+    assert model.status_ is Status.INTERRUPTED
+    assert [(model.n_iter_, model.elbo_, model.n_factors_active_)] == before
+    assert model.fitted_.n_weak == 0
 
 
 def test_the_handler_of_the_user_stays():

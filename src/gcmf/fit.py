@@ -204,6 +204,8 @@ class Loop:
                 return Status.INTERRUPTED
             if self._method.arrived(change, size, self._tol * size):
                 return _ended(run, self._method)
+            if self._interrupts.wanted:  # while something was tried
+                return Status.INTERRUPTED
         return Status.MAX_ITER
 
     def _report(self, n: int, now: float, change: float) -> bool:
