@@ -200,13 +200,17 @@ class Loop:
                 return Status.ELBO_DECREASED
             run.trace.append(now)
             run.keep(GOOD)
-            if self._report(n, now, change) or self._interrupts.wanted:
+            if self._report(n, now, change) or self._pressed():
                 return Status.INTERRUPTED
             if self._method.arrived(change, size, self._tol * size):
                 return _ended(run, self._method)
-            if self._interrupts.wanted:  # while something was tried
+            if self._pressed():  # while something was tried
                 return Status.INTERRUPTED
         return Status.MAX_ITER
+
+    def _pressed(self) -> bool:
+        """Whether somebody has pressed Ctrl-C by now."""
+        return self._interrupts.wanted
 
     def _report(self, n: int, now: float, change: float) -> bool:
         """Tell the callbacks; whether one of them wants to stop."""
