@@ -16,6 +16,7 @@ from gcmf.engines.reference import ReferenceEngine
 from gcmf.errors import ConvergenceWarning, NumericalError, OptionError
 from gcmf.fit import Loop, StepInfo, fit
 from gcmf.interrupts import Interrupts
+from gcmf.likelihoods import Bernoulli
 from gcmf.methods import run as iteration
 from gcmf.methods import warm_up
 from gcmf.methods.run import GOOD, Run
@@ -245,9 +246,12 @@ def test_a_known_pattern_is_kept():
 
 
 def test_the_last_bound_is_that_of_the_model():
-    """What `elbo_` says is the bound of what is returned, not of a model before the last change."""
+    """What `elbo_` says is the bound of what is returned, not of a model before the last change.
+
+    While weak factors are refined, it is so up to a constant: the prior of α is another one then.
+    """
     for max_iter in (21, 26, 31, 36):
-        found = run(max_iter=max_iter, n_factors=6)
+        found = run(max_iter=max_iter, n_factors=6, refined=False)
         assert measured_bound(found) >= found.trace[-1] - 1e-6
 
 
@@ -285,7 +289,7 @@ def begun(data, **options):
 def test_a_turn_is_judged_by_bounds_that_touch_again_on_both_sides(monkeypatch):
     """After a sweep the quadratic forms of 0/1 cells no longer touch: touching again is no merit of a turn."""
     x = (low_rank().relations["x"].cells.rows.value > 0).astype(float).reshape(25, 18)
-    run, _ = begun(Collection([Relation("x", "a", "b", x, "bernoulli")]), n_factors=3)
+    run, _ = begun(Collection([Relation("x", "a", "b", x, Bernoulli("tight"))]), n_factors=3)
     for pooled in (True, True, True, True, False):
         run.sweep(pooled=pooled)
     before, bound = run.engine.fetch(), run.touched_bound()

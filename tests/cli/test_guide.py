@@ -29,7 +29,7 @@ def test_the_guide_runs_as_printed(tmp_path, monkeypatch):
     assert len(pd.read_csv("tables/factors_user.csv")) == 60
     # The last block of the page, which only needs the file that `gcmf init` wrote.
     project = gcmf.read_project("gcmf.toml")
-    assert gcmf.GCMF(**project.options).n_factors == 20
+    assert gcmf.GCMF(**project.options).n_factors == "auto"
     assert set(project.collection.relations) >= {"ratings", "film_actor"}
     # Two tastes rule the ratings, and the biases alone know nothing of them.
     assert "biases only" in done.stdout

@@ -191,13 +191,20 @@ def test_second_moments_are_their_definition():
     np.testing.assert_allclose(np.einsum("ekk->ek", M), sample.posterior.moments.square)
 
 
-def test_growth_adds_private_factors_and_leaves_the_others_alone():
+#: Two factors, private to the third relation and to the first.
+PRIVATE = np.array([[True, True], [False, True], [True, False]])
+
+
+def extended(sample, on):
+    """The sample with factors more, at a random place."""
+    rng = np.random.default_rng(0)
+    return sample.moved(lambda engine, posterior: moves.extend(sample.spec, engine, posterior, on, rng))
+
+
+def test_more_factors_live_where_told_and_leave_the_others_alone():
     start = toy(KINDS)
-    after = start.moved(lambda engine, posterior: moves.grow(start.spec, engine, posterior, [2, 0],
-                                                             np.random.default_rng(0)))  # fmt: skip
-    np.testing.assert_array_equal(after.known.on[:, :3], start.known.on)
-    for column, m in ((3, 2), (4, 0)):
-        assert set(np.flatnonzero(after.known.on[:, column])) == set(start.spec.ends[m])
+    after = extended(start, PRIVATE)
+    np.testing.assert_array_equal(after.known.on, np.concatenate([start.known.on, PRIVATE], axis=1))
     for e in range(3):
         np.testing.assert_array_equal(after.state.mean[e][:, :3], start.state.mean[e])
         np.testing.assert_array_equal(after.state.var[e][:, :3], start.state.var[e])
@@ -205,3 +212,17 @@ def test_growth_adds_private_factors_and_leaves_the_others_alone():
         np.testing.assert_array_equal(alive, after.known.on[e, 3:])
     np.testing.assert_array_equal(after.known.alpha.rate[:, :3], start.known.alpha.rate)
     assert np.isfinite(after.bound())
+
+
+def test_weak_factors_are_dropped_and_counted():
+    start = toy(KINDS)
+    grown = extended(start, PRIVATE).knowing(n_weak=2)
+    assert (grown.known.n_factors, grown.known.n_strong) == (5, 3)
+    after = grown.moved(moves.drop, np.array([3]))
+    assert (after.known.n_factors, after.known.n_strong, after.known.n_weak) == (4, 3, 1)
+    np.testing.assert_array_equal(after.known.on[:, 3], PRIVATE[:, 1])
+    for e in range(3):
+        np.testing.assert_array_equal(after.state.mean[e], grown.state.mean[e][:, [0, 1, 2, 4]])
+    same = grown.moved(moves.drop, np.array([], dtype=int))
+    np.testing.assert_array_equal(same.state.mean[0], grown.state.mean[0])
+    assert same.known.n_weak == 2

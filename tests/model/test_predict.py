@@ -69,7 +69,7 @@ def planted(width, *, filled=False):
 
 def explain(made, data):
     """What a model of everything random, or planted, explains."""
-    return explained.explain(made.spec, made.known.on, made.state, data)
+    return explained.explain(made.spec, made.known, made.state, data)
 
 
 @pytest.mark.parametrize("filled", [False, True], ids=["listed", "filled"])

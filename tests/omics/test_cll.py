@@ -17,7 +17,7 @@ pytestmark = [
 
 def test_a_factor_of_cll_separates_ighv():
     data = mudata.read_h5mu(FOLDER / "cll" / "cll.h5mu")
-    fit(data, 6, random_state=0, tol=1e-4)
+    fit(data, random_state=0, tol=1e-4)
     with np.load(FOLDER / "cll" / "covariates.npz") as file:
         status = dict(zip(file["samples"].tolist(), file["IGHV"], strict=True))
     ighv = np.array([status[name] for name in data.obs_names])

@@ -139,7 +139,7 @@ def test_blanks_of_sparse_data_are_zeros_unless_told():
     counts = sparse.csr_matrix(matrices()["atac"])
     dense = fit(adata(counts.toarray(), "p"), 2, random_state=0, tol=1e-4)
     filled = fit(adata(counts, "p"), 2, random_state=0, tol=1e-4)
-    listed = fit(adata(counts, "p"), 2, blanks="missing", random_state=0, tol=1e-4)
+    listed = fit(adata(counts, "p"), blanks="missing", random_state=0, tol=1e-4)
     rows, cols = ["s0", "s1"], ["p0", "p1"]
     np.testing.assert_allclose(dense.predict("X", rows, cols), filled.predict("X", rows, cols), rtol=0.05)
     assert listed.predict("X").mean() > 1.1 * filled.predict("X").mean()
@@ -147,7 +147,7 @@ def test_blanks_of_sparse_data_are_zeros_unless_told():
 
 def test_likelihoods_and_biases_can_be_given():
     data = multi()
-    model = fit(data, 2, likelihoods={"atac": "gaussian"}, bias={"atac": True}, random_state=0, tol=1e-4)
+    model = fit(data, likelihoods={"atac": "gaussian"}, bias={"atac": True}, random_state=0, tol=1e-4)
     assert [r.likelihood for r in model.schema_.relations] == ["gaussian", "gaussian", "bernoulli"]
     assert model.biases("atac", "rows").any()
     assert not model.biases("rna", "rows").any()
@@ -192,8 +192,8 @@ class TestAugment:
         data["ge"].var["chosen"] = np.arange(40) >= 30
         near = genomic_proximity(data["ge"].var, data["cn"].var, scale=2.0)
         frame = pd.DataFrame(near.toarray(), index=data["ge"].var_names, columns=data["cn"].var_names)
-        one = fit(data, 2, augment={("ge", "cn"): near}, use_var="chosen", random_state=0, tol=1e-3)
-        other = fit(data, 2, augment={("ge", "cn"): frame}, use_var="chosen", random_state=0, tol=1e-3)
+        one = fit(data, augment={("ge", "cn"): near}, use_var="chosen", random_state=0, tol=1e-3)
+        other = fit(data, augment={("ge", "cn"): frame}, use_var="chosen", random_state=0, tol=1e-3)
         assert one.predict("ge-cn").shape == (10, 40)
         np.testing.assert_allclose(one.predict("ge-cn"), other.predict("ge-cn"), atol=0.02)
 

@@ -211,7 +211,7 @@ def test_a_range_is_counted_before_it_is_made(tmp_path):
         (lambda d, t: t["relations/3/units/scale"].fill(0), "relations/3/units/scale holds numbers"),
         (lambda d, t: t.update({"fitted/bias_mean/0": np.zeros(8)}), r"has 8 members of 'user', where there are 9"),
         (lambda d, t: d["relations"][0].update(name="plays"), "2 relations are named 'plays'"),
-        (lambda d, t: d["relations"][1]["likelihood"].update(bound="tigth"), "must be one of 'tight', .* Got 'tigth'"),
+        (lambda d, t: d["relations"][1]["likelihood"].update(bound="tigth"), "must be one of 'exact', .* Got 'tigth'"),
         (lambda d, t: d["relations"][1]["likelihood"].update(zero_weight=-1), "zero_weight must be a positive number"),
         (lambda d, t: d["params"].update(n_factors=-1), "params cannot be used: .*n_factors"),
         (lambda d, t: d["params"].update(novelty=1), "params cannot be used: .*novelty"),

@@ -116,5 +116,5 @@ def test_omics_views_that_were_standardized_are_predicted_in_units():
     rng = np.random.default_rng(0)
     x = (rng.normal(size=(40, 1)) @ rng.normal(size=(1, 6)) + 0.1 * rng.normal(size=(40, 6))) * 10.0 ** np.arange(6) + 5
     adata = anndata.AnnData(x)
-    model = gcmf.omics.fit(adata, 2, standardize=True, random_state=0, max_iter=100, progress=False)
+    model = gcmf.omics.fit(adata, standardize=True, random_state=0, progress=False)
     assert (abs(model.predict("X") - x).mean(axis=0) < 0.5 * x.std(axis=0)).all()

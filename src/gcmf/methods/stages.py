@@ -60,7 +60,7 @@ class Stages:
             return self._last.arrived(change, flat)
         if not self._first.arrived(change, size, NEARLY * flat):
             return False
-        self._refining = self._last.begin()
+        self._refining = self._last.has_work
         return not self._refining
 
 
@@ -77,24 +77,29 @@ class Refinement:
         self._run, self._rng, self._max_factors = run, rng, max_factors
         self._n, self._leaps = 0, Leaps(run)
 
-    def begin(self) -> bool:
-        """Add the weak factors; whether there is anything to refine."""
+    @property
+    def has_work(self) -> bool:
+        """Whether there is anything to refine."""
+        return self._run.posterior.n_strong > 0
+
+    def _begin(self) -> None:
+        """Add the weak factors."""
         run, spec = self._run, self._run.spec
         n_strong = run.posterior.n_factors
         n_weak = -(-(n_strong + N_WEAK) // MULTIPLE) * MULTIPLE - n_strong
         if self._max_factors is not None:
             n_weak = min(n_weak, self._max_factors - n_strong)
-        if n_strong == 0:
-            return False
         if n_weak > 0:
             everywhere = np.ones((len(spec.sizes), n_weak), dtype=bool)
             run.posterior = moves.extend(spec, run.engine, run.posterior, everywhere, self._rng)
             run.posterior = run.posterior._replace(n_weak=n_weak)
-        return True
 
     def sweep(self) -> None:
         """One iteration, and the prior of α."""
         run = self._run
+        if self._n == 0:
+            # Not before there is a sweep to follow: what was never swept is random.
+            self._begin()
         self._leaps.before()
         run.sweep()
         run.posterior = update_alpha_prior(run.spec, run.posterior)
