@@ -99,6 +99,7 @@ class Refinement:
         run = self._run
         if self._n == 0:
             # Not before there is a sweep to follow: what was never swept is random.
+            run.structured = run.trace[-1]
             self._begin()
         self._leaps.before()
         run.sweep()
