@@ -124,17 +124,18 @@ def fit(
     make_engine = engine_maker(options.device)
     spec, problem = build(data, options)
     engine = make_engine(problem, dtype=options.dtype, n_threads=options.n_threads or available_threads())
-    runs: list[Fit] = []
+    runs: list[tuple[float, Fit]] = []
     with Interrupts() as interrupts, single_threaded_blas():
         for restart, child in enumerate(rng.spawn(options.n_init)):
             run = Run(spec, engine)
             run.begin(_pattern(spec, options), dtype=options.dtype, rng=child)
             method = _method_of(run, options, child, interrupts)
             loop = Loop(run, method, options, callbacks=callbacks, restart=restart, interrupts=interrupts)
-            runs.append(loop.go())
-            if interrupts.wanted or runs[-1].status is Status.INTERRUPTED:
+            found = loop.go()
+            runs.append((found.trace[-1] if run.structured is None else run.structured, found))
+            if interrupts.wanted or found.status is Status.INTERRUPTED:
                 break
-    return max(runs, key=lambda run: run.trace[-1])
+    return max(runs, key=lambda run: run[0])[1]
 
 
 def _method_of(run: Run, options: FitOptions, rng: np.random.Generator, interrupts: Interrupts) -> Method:

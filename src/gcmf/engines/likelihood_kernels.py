@@ -20,11 +20,12 @@ from numba.core.errors import NumbaError
 
 from gcmf.engines import scalars
 from gcmf.engines.compiled import address_of, part
-from gcmf.engines.simd import array_at, decay, log_one_plus
+from gcmf.engines.simd import array_at, decay, log_one_plus, logarithm
 from gcmf.errors import OptionError
 from gcmf.likelihoods.bernoulli import EXACT, TIGHT
 from gcmf.likelihoods.expectations import NODES, SHARES, gauss_hermite
 from gcmf.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, log_rising
+from gcmf.likelihoods.poisson import EXACT as POISSON
 
 if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
@@ -52,6 +53,8 @@ def weigh_chunk_at(likelihood: Likelihood, dtype: np.dtype[Any]) -> int:
 def _weigh_chunk_at(cell, dtype):
     if cell == TIGHT:
         return address_of(weigh_tight_bernoulli, _SIGNATURE, dtype.name, real=dtype.type)
+    if cell == POISSON:
+        return address_of(weigh_poisson, _SIGNATURE, dtype.name, real=dtype.type, **_quadrature(dtype.name))
     met = {}
     if cell in (EXACT, NEGATIVE_BINOMIAL):
         names = {"rising": _for_numbers(log_rising, met), "binary": cell == EXACT, **_quadrature(dtype.name)}
@@ -179,6 +182,49 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
     return total
 
 
+def weigh_poisson(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
+    """As `weigh_any`, for counts of mean s = softplus(θ), by vectors: w = E f″ and wz = wm − E f′."""
+    padded = (n + UNROLLED - 1) // UNROLLED * UNROLLED
+    x, m, v = array_at(x_at, (padded,), real), array_at(m_at, (padded,), real), array_at(v_at, (padded,), real)
+    seen, weight = array_at(seen_at, (padded,), real), array_at(weight_at, (padded,), real)
+    target = array_at(target_at, (padded,), real)
+    for c in range(n, padded):
+        seen[c], m[c], v[c], x[c] = 0, 0, 0, 0
+    one, nothing, zeros, lowest, widest = real(1), real(0), real(zero_weight), real(-80), real(0)
+    for c in range(padded):
+        widest = max(widest, v[c])
+        v[c] = math.sqrt(v[c])
+        weight[c], target[c] = nothing, nothing
+        seen[c] *= zeros if x[c] == 0 else one
+    level, total = 0, 0.0
+    while level < len(REACH) and widest > REACH[level]:
+        level += 1
+    for q in range(FIRST_NODE[level], FIRST_NODE[level + 1]):
+        node, share, part = real(NODE[q]), real(SHARE[q]), nothing
+        for side in range(2):
+            toward = node if side == 0 else -node
+            for c in range(padded):
+                theta = m[c] + v[c] * toward
+                held = max(theta, lowest)
+                e = decay(abs(held))
+                d = one / (one + e)
+                sigma = d if held >= nothing else e * d
+                rest = e * d if held >= nothing else d
+                s = max(held, nothing) + log_one_plus(e)
+                # Below θ = −80 the count's mean is its exponential, and log s = θ.
+                log_s = logarithm(s) + (theta - held)
+                g = sigma / s
+                target[c] += share * (sigma - x[c] * g)
+                weight[c] += share * (sigma * rest + x[c] * (g * max(g - rest, nothing)))
+                part += seen[c] * (x[c] * log_s - s)
+        total += np.float64(share) * np.float64(part)
+    for c in range(padded):
+        w = max(weight[c], real(1e-12))
+        target[c] = seen[c] * (w * m[c] - target[c])
+        weight[c] = seen[c] * w
+    return total
+
+
 #: Up to which variance so many nodes of Gauss and Hermite are enough (softplus is off by 5e-7, as float32 is); else,
 #: and in float64, the nodes of `expectations`.
 _ENOUGH = {"float32": ((4, 0.12), (6, 0.5), (8, 0.8), (12, 1.7)), "float64": ()}
@@ -187,7 +233,7 @@ REACH, FIRST_NODE, NODE, SHARE, binary, rising = (), (), (), (), True, log_risin
 
 @cache
 def _quadrature(dtype):
-    """The constants of `weigh_logistic` for a working precision: pairs of nodes, and where each rule begins."""
+    """The constants of these functions for a working precision: pairs of nodes, and where each rule begins."""
     # The node at zero is a pair of its own, each with half of the share.
     shares = np.where(NODES == 0.0, 0.5, 1.0) * SHARES
     rules = [*(gauss_hermite(n) for n, _ in _ENOUGH[dtype]), (NODES, shares)]

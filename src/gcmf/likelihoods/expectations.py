@@ -29,8 +29,6 @@ NODES = np.arange(-12, 13) * 0.5
 SHARES = np.exp(-0.5 * NODES**2) / np.exp(-0.5 * NODES**2).sum()
 #: What predictions are made with, which are many: sigmoid is off by 1e-6 at v = 4 and by 1e-4 at v = 9.
 _FEW_NODES, _FEW_SHARES = gauss_hermite(20)
-#: Below this variance an average is taken at m.
-SMALL = 1e-10
 #: Nodes around a mode, in deviations, of which the densities themselves are summed.
 _AROUND = np.arange(-16, 17) * 0.5
 _MAX_STEPS = 50

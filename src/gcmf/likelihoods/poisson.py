@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from gcmf.likelihoods.base import NO_PARAMETERS, CellMath, Likelihood, ParameterPrior
-from gcmf.likelihoods.expectations import SMALL, log_average, mean_sigmoid, mean_sigmoid_slope, mean_softplus
+from gcmf.likelihoods.expectations import NODES, SHARES, log_average
 from gcmf.likelihoods.functions import log_softplus, log_two_cosh, sigmoid, softplus, softplus_slope, twice_jaakkola
 from gcmf.options import check_choice
 
@@ -18,34 +18,30 @@ if TYPE_CHECKING:
 
 #: h = max over θ of the second derivative of −log softplus(θ), reached at θ = 0.495.
 CURVATURE_PER_COUNT = 0.1670957
-#: Nodes of Gauss and Hermite, for predictions, and the fewer ones that are enough while fitting.
+#: Nodes of Gauss and Hermite, for predictions.
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
-_FEW_NODES, _FEW_WEIGHTS = np.polynomial.hermite_e.hermegauss(17)
-_FEW_WEIGHTS = _FEW_WEIGHTS / _FEW_WEIGHTS.sum()
 
 
 def _exact_quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """w = 2 ∂E f/∂v, wz = wm − E f′, θ ~ N(m, v): slopes of the value, so that fixed points are stationary."""
-    small = v < SMALL
-    spread, first, second = np.sqrt(np.where(small, 1.0, v)), 0.0 * m, 0.0 * m
-    for q in range(len(_FEW_NODES)):
-        slope = _FEW_WEIGHTS[q] * softplus_slope(m + spread * _FEW_NODES[q])
-        first = first + slope
-        second = second + slope * _FEW_NODES[q]
-    g = softplus_slope(m)
-    first = np.where(small, g, first)
-    second = np.where(small, g * (1.0 - sigmoid(m) - g), second / spread)
-    w = np.maximum(mean_sigmoid_slope(m, v) - x * second, 1e-12)
-    return w, w * m - mean_sigmoid(m, v) + x * first
+    """w = E f″, wz = wm − E f′, with g = σ/s: f′ = σ − xg, f″ = σ(1 − σ) + xg(g + σ − 1)."""
+    spread, first, second = np.sqrt(v), 0.0 * m, 0.0 * m
+    for q in range(len(NODES)):
+        theta = m + spread * NODES[q]
+        s, g = sigmoid(theta), softplus_slope(theta)
+        first = first + SHARES[q] * (s - x * g)
+        second = second + SHARES[q] * (s * (1.0 - s) + x * (g * np.maximum(g + s - 1.0, 0.0)))
+    w = np.maximum(second, 1e-12)
+    return w, w * m - first
 
 
 def _exact_value(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
     """−E f, without log x!."""
     spread, total = np.sqrt(v), 0.0 * m
-    for q in range(len(_FEW_NODES)):
-        total = total + _FEW_WEIGHTS[q] * log_softplus(m + spread * _FEW_NODES[q])
-    return x * total - mean_softplus(m, v)
+    for q in range(len(NODES)):
+        theta = m + spread * NODES[q]
+        total = total + SHARES[q] * (x * log_softplus(theta) - softplus(theta))
+    return total
 
 
 def _tight_quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
@@ -83,11 +79,12 @@ def _paper_value(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
     return x * log_softplus(m) - softplus(m) - 0.5 * kappa * v
 
 
+EXACT = CellMath(_exact_quadratic, _exact_value)
 CELLS = {
     "tight": CellMath(_tight_quadratic, _tight_value),
     "paper": CellMath(_paper_quadratic, _paper_value),
     "cell": CellMath(_cell_quadratic, _cell_value),
-    "exact": CellMath(_exact_quadratic, _exact_value),
+    "exact": EXACT,
 }
 
 

@@ -35,6 +35,8 @@ class Run:
         """The bound after every sweep."""
         self.level = 0.0
         """Added to the bound: a constant that joins what was found under one prior to what is under another."""
+        self.structured: float | None = None
+        """The bound when the structure was settled, if it is: by it runs compare, whatever was added to predict."""
         self._search = Search(spec)
         self._kept: dict[str, tuple[Posterior, NDArray[np.float64]]] = {}
 

@@ -16,10 +16,14 @@ if TYPE_CHECKING:
 
 #: A stage that another follows ends when a sweep changes the bound by less than this many times what is flat.
 NEARLY = 10.0
-#: Weak factors that are tried.
-N_WEAK = 8
-#: Σ w p² over all cells below which a weak factor moves no prediction.
+#: Weak factors that are tried, at least: so many that all factors are a multiple of this number, as engines work on.
+N_WEAK, MULTIPLE = 4, 8
+#: Σ w p² over all cells below which a weak factor moves no prediction, and sweeps between two looks at it. What is left
+#: of a factor that dies is soon too small for numbers of normal precision, with which processors are slow.
 NOTHING = 0.02
+LOOK_EVERY = 10
+#: Sweeps after which weak factors need not settle as well as the others.
+MAX_REFINING = 20
 
 
 class Stage(Protocol):
@@ -81,7 +85,10 @@ class Refinement:
     def _begin(self) -> None:
         """Add the weak factors."""
         run, spec = self._run, self._run.spec
-        n_weak = N_WEAK if self._max_factors is None else min(N_WEAK, self._max_factors - run.posterior.n_factors)
+        n_strong = run.posterior.n_factors
+        n_weak = -(-(n_strong + N_WEAK) // MULTIPLE) * MULTIPLE - n_strong
+        if self._max_factors is not None:
+            n_weak = min(n_weak, self._max_factors - n_strong)
         if n_weak > 0:
             everywhere = np.ones((len(spec.sizes), n_weak), dtype=bool)
             run.posterior = moves.extend(spec, run.engine, run.posterior, everywhere, self._rng)
@@ -92,6 +99,7 @@ class Refinement:
         run = self._run
         if self._n == 0:
             # Not before there is a sweep to follow: what was never swept is random.
+            run.structured = run.trace[-1]
             self._begin()
         self._leaps.before()
         run.sweep()
@@ -102,10 +110,16 @@ class Refinement:
 
     def arrived(self, change: float, flat: float) -> bool:
         """Whether the sweep changed the bound by less than `flat`; weak factors that do nothing then go."""
-        if self._leaps.after() or self._n == 1 or change > flat:
-            return False
+        leapt = self._leaps.after()
+        flat *= NEARLY if self._n >= MAX_REFINING else 1.0
+        done = not leapt and self._n > 1 and change <= flat
+        if done or self._n % LOOK_EVERY == 0:
+            self._drop_dead()
+        return done
+
+    def _drop_dead(self) -> None:
         run, n_strong = self._run, self._run.posterior.n_strong
         _, energy = run.engine.weigh(given_of(run.spec, run.posterior))
         dead = n_strong + np.flatnonzero(energy[:, n_strong:].sum(axis=0) < NOTHING)
         run.posterior = moves.drop(run.engine, run.posterior, dead)
-        return True
+        run.level += run.trace[-1] - run.bound()

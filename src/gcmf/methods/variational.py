@@ -173,10 +173,12 @@ class Variational:
         try:
             run.posterior = change()
             # A random direction is not judged before it had time to turn to what is left to explain.
-            for held in [n_new] * GROW_SWEEPS + [0] * GROW_SWEEPS:
+            for n, held in enumerate([n_new] * GROW_SWEEPS + [0] * GROW_SWEEPS):
                 self._settled_sweep(held)
                 if self._interrupted():
                     return False
+                if n == GROW_SWEEPS + 1 and self._restructure() and np.array_equal(run.posterior.on, before):
+                    break
             self._restructure()
             self._settled_sweep()
             bound = run.bound()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The share of a factor's second moment in a set that the data determine where it is known well.
 WELL_KNOWN = 0.6
+#: The share of an entity set that may lack some relations before factors are looked through for what is packed.
+FEW_LACK = 0.05
 #: Which entity sets hold a factor: a column of `on`.
 Column = tuple[bool, ...]
 
@@ -75,7 +77,8 @@ def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, r
 def cuts(spec: Spec, posterior: Posterior) -> list[Change]:
     """Cut every factor that is known well in some of its relations and badly in others into those two parts.
 
-    A relation knows a factor as well as the worse known of its two sets: 1 − d exp(mean log ũ)/S.
+    A relation knows a factor as well as the worse known of its two sets: 1 − d exp(mean log ũ)/S. Where the same
+    entities have cells in both parts, there is nothing to be packed.
     """
     on, sums, d = posterior.on, posterior.moments, spec.n_entities[:, None]
     variance = np.exp(np.where(on, sums.log_var / d, 0.0))
@@ -83,11 +86,24 @@ def cuts(spec: Spec, posterior: Posterior) -> list[Change]:
     reached, well = carried(spec, on), known[spec.sides].min(axis=0) > WELL_KNOWN
     changes = []
     for k in range(posterior.n_factors):
-        parts = [[spec.ends[m] for m in np.flatnonzero(reached[:, k] & side[:, k])] for side in (well, ~well)]
-        if all(parts):
-            columns = [column for edges in parts for column in _parts(len(on), edges)]
+        parts = [np.flatnonzero(reached[:, k] & side[:, k]).tolist() for side in (well, ~well)]
+        if all(parts) and _lacking(spec, *parts) > FEW_LACK:
+            columns = [column for part in parts for column in _parts(len(on), [spec.ends[m] for m in part])]
             changes.append(Change(0.0, k, tuple(columns)))
     return changes
+
+
+def _lacking(spec: Spec, some: list[int], others: list[int]) -> float:
+    """The largest share of an entity set between two groups of relations that has cells in one of them alone."""
+    share = 0.0
+    for e in range(len(spec.sizes)):
+        layers = [
+            [2 * m + side for m in part for side in range(2) if spec.ends[m][side] == e] for part in (some, others)
+        ]
+        if all(layers):
+            seen = [np.any([spec.in_layer[layer] for layer in group], axis=0) for group in layers]
+            share = max(share, float((seen[0] != seen[1]).mean()))
+    return share
 
 
 def single_changes(spec: Spec, on: Flags, gain: Floats, cost: Floats) -> Iterator[Change]:
