@@ -63,6 +63,8 @@ class Side:
     """Filled and dense: which entities of this side the relation brings, (d,)."""
     stride: int = 0
     """Dense: how far the values of an entity are apart, 1 for rows and the number of columns for columns."""
+    weight: npt.NDArray[np.float32] | None = None
+    """Listed layout only: how many cells each listed one stands for; None: one each."""
 
     @classmethod
     def of(cls, matrix: _Sparse) -> Side:
