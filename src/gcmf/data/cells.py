@@ -25,6 +25,8 @@ DENSE = 0.5
 thirds of the bytes of two lists, and engines pass over its holes in little time."""
 MIN_DENSE = 4096
 """Observed cells from which on a relation may be dense: below, bytes do not count."""
+MOST_LISTED = 100_000_000
+"""Cells that somebody may ask to see one by one, at most; a filled relation may have more."""
 _BLOCK = 1 << 16
 """Cells of a matrix to be looked at at a time."""
 _Sparse = Any

@@ -67,7 +67,7 @@ def draw_zeros(
     A zero is drawn with chance π = min(1, PER_CELL · x̂ + least), and then stands for 1/π, so that sums over all zeros
     are right on average. x̂ is what is expected in its place: `expected` is given rows and returns a line for each, with
     all members of the columns. A zero pulls at the model by about x̂, so this is the draw with the least noise. Those
-    that are expected to be something else are drawn for certain. Whoever has unlisted zeros has a drawn one.
+    that are expected to be something else are drawn for certain. Whoever has an observed cell keeps one.
 
     `run` maps a function over blocks of rows, in threads or not: each has its own random numbers, made from the seed.
     """
@@ -83,8 +83,8 @@ def draw_zeros(
     place, weight = (np.concatenate([part[n] for part in drawn]) for n in (0, 1))
     del drawn
     listed, value = listed_cells(cells)
-    more = _overlooked(place, listed, (len(rows), len(cols)), np.random.default_rng(seed))
     seen = ~holes(value)
+    more = _overlooked(place, listed, seen, (len(rows), len(cols)), np.random.default_rng(seed))
     place, n_listed, n_zeros = np.concatenate([listed[seen], place, more]), int(seen.sum()), len(place) + len(more)
     weight = np.concatenate([np.ones(n_listed), weight, np.full(len(more), 1.0 / _least(cells))]).astype(np.float32)
     value = np.concatenate([value[seen], np.zeros(n_zeros, value.dtype)])
@@ -114,12 +114,14 @@ def _of_rows(
     return drawn + start * len(cols), 1.0 / chance[drawn]
 
 
-def _overlooked(drawn: Counts, listed: Counts, shape: tuple[int, int], rng: np.random.Generator) -> Counts:
-    """Return the places of more zeros, one of each row and column that has some, but none that was drawn."""
+def _overlooked(
+    drawn: Counts, listed: Counts, seen: npt.NDArray[np.bool_], shape: tuple[int, int], rng: np.random.Generator
+) -> Counts:
+    """Return the places of more zeros, one of each row and column that has some and would be left without a cell."""
     width, more = shape[1], np.empty(0, dtype=np.int64)
     for side in (0, 1):
         taken, given = (np.bincount(at % width if side else at // width, minlength=shape[side])
-                        for at in (np.concatenate([drawn, more]), listed))  # fmt: skip
+                        for at in (np.concatenate([drawn, more, listed[seen]]), listed))  # fmt: skip
         for entity in np.flatnonzero((taken == 0) & (given < shape[1 - side])).tolist():
             others = np.arange(shape[1 - side])
             places = others * width + entity if side else entity * width + others
