@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 MANY = 2_000_000
 """Unlisted zeros from which on they may be drawn: fewer are visited in no time."""
-PER_CELL = 10
-"""Zeros drawn per listed cell: they add about a tenth to the noise that the listed cells have."""
+PER_CELL = 20
+"""Zeros drawn per listed cell: they add about a twentieth to the noise that the listed cells have. Half as many are not
+enough for factors to be told from chance (docs/model.md has figures)."""
 PER_ENTITY = 8
 """Zeros drawn per row and per column, at least, on average."""
 _CROWD = 4
