@@ -87,7 +87,9 @@ def draw_zeros(
     seen = ~holes(value)
     more = _overlooked(place, listed, seen, (len(rows), len(cols)), np.random.default_rng(seed))
     place, n_listed, n_zeros = np.concatenate([listed[seen], place, more]), int(seen.sum()), len(place) + len(more)
-    weight = np.concatenate([np.ones(n_listed), weight, np.full(len(more), 1.0 / _least(cells))]).astype(np.float32)
+    weight = np.concatenate(
+        [np.ones(n_listed, np.float32), weight, np.full(len(more), 1.0 / _least(cells), np.float32)]
+    )
     value = np.concatenate([value[seen], np.zeros(n_zeros, value.dtype)])
     order = np.argsort(place, kind="stable")
     return _listing(cells, place[order], value[order], weight[order])
