@@ -58,7 +58,8 @@ def test_converged():
     found = run(max_iter=400)
     assert found.status is Status.CONVERGED
     assert found.posterior.on.shape[1] == 2
-    assert found.trace[-1] - found.trace[-2] < 1e-5 * abs(found.trace[-1])
+    # Ten times `tol` after the twentieth sweep with weak factors, of the size of the bound or of the number of cells.
+    assert found.trace[-1] - found.trace[-2] < 1e-5 * max(abs(found.trace[-1]), float(found.spec.n_cells.sum()))
 
 
 def test_max_iter_is_kept_and_warned_of():

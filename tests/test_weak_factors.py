@@ -21,11 +21,14 @@ from gcmf.methods import stages
 from gcmf.options import FitOptions
 
 
-def faint(seed=0, kind="bernoulli", frame="pandas"):
-    """One factor to be seen and eight that hardly are, in two relations; θ of the first, and which cells it lacks."""
+def faint(seed=3, kind="bernoulli", frame="pandas"):
+    """One factor to be seen and 16 that hardly are, in two relations; θ of the first, and which cells it lacks.
+
+    Of the seeds 0 to 5, weak factors are left in four.
+    """
     rng = np.random.default_rng(seed)
-    size = np.array([1.5] + [np.sqrt(0.3)] * 8)
-    u, v, w = (size * rng.normal(size=(d, 9)) for d in (60, 50, 30))
+    size = np.array([1.5] + [0.5] * 16)
+    u, v, w = (size * rng.normal(size=(d, 17)) for d in (80, 70, 40))
     theta = u @ v.T
     x = theta + rng.normal(size=theta.shape)
     hidden = rng.random(theta.shape) < 0.2
@@ -61,13 +64,13 @@ def plain():
 
 
 def test_the_structure_stays_and_predictions_become_better(model, plain):
-    """Errors of the hidden cells against their θ are 0.807 and 0.782."""
+    """Errors of the hidden cells against their θ are 0.969 and 0.901."""
     _, theta, hidden = faint()
     assert plain.fitted_.n_weak == 0
     assert model.n_factors_active_ == plain.n_factors_active_
     np.testing.assert_array_equal(model.fitted_.on[:, : model.n_factors_active_], plain.fitted_.on)
     error, without = (np.sqrt(np.mean((one.predict("x") - theta)[hidden] ** 2)) for one in (model, plain))
-    assert error < 0.985 * without
+    assert error < 0.95 * without
 
 
 def test_predictions_are_made_with_them(model):

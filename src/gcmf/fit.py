@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,6 +12,7 @@ from gcmf.engines.select import engine_maker
 from gcmf.engines.threads import available_threads, single_threaded_blas
 from gcmf.errors import NumericalError, OptionError
 from gcmf.interrupts import Interrupts
+from gcmf.methods import redraw
 from gcmf.methods.point import Point
 from gcmf.methods.run import GOOD, Run
 from gcmf.methods.stages import Refinement, Stages
@@ -19,14 +20,16 @@ from gcmf.methods.variational import Variational, most_factors
 from gcmf.model.dispersion import overdispersed
 from gcmf.model.fitted import summarize
 from gcmf.model.spec import build
+from gcmf.model.zeros import Zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from gcmf.data.collection import Collection
-    from gcmf.engines.base import State
+    from gcmf.data.zeros import Drawn
+    from gcmf.engines.base import Engine, State
     from gcmf.model.fitted import Fitted
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
@@ -80,10 +83,12 @@ class Fit:
     state: State
     trace: tuple[float, ...]
     status: Status
+    drawn: Mapping[str, Drawn]
+    """Of which relations zeros were drawn, and how many."""
 
     def summarize(self, data: Collection) -> Fitted:
         """Return what remains of the run: everything that answers need, nothing of the training cells."""
-        return summarize(self.spec, self.posterior, self.state, data)
+        return replace(summarize(self.spec, self.posterior, self.state, data), drawn=self.drawn)
 
     def doubts(self, data: Collection) -> str | None:
         """What does not suit the data that were fitted, and the way out; None where nothing of the kind shows."""
@@ -123,14 +128,24 @@ def fit(
     """
     make_engine = engine_maker(options.device)
     spec, problem = build(data, options)
-    engine = make_engine(problem, dtype=options.dtype, n_threads=options.n_threads or available_threads())
+    starts = rng.spawn(options.n_init)
+    zeros = Zeros(data, spec, problem, rng)
+
+    def engine_of(state: State | None, draw: int) -> Engine:
+        n_threads = options.n_threads or available_threads()
+        cells = zeros.problem(state, draw, n_threads) if zeros else problem
+        return make_engine(cells, dtype=options.dtype, n_threads=n_threads)
+
+    engine = engine_of(None, 0)
     runs: list[tuple[float, Fit]] = []
     with Interrupts() as interrupts, single_threaded_blas():
-        for restart, child in enumerate(rng.spawn(options.n_init)):
+        for restart, child in enumerate(starts):
             run = Run(spec, engine)
             run.begin(_pattern(spec, options), dtype=options.dtype, rng=child)
             method = _method_of(run, options, child, interrupts)
-            loop = Loop(run, method, options, callbacks=callbacks, restart=restart, interrupts=interrupts)
+            if zeros:
+                method = redraw.Redrawn(method, run, engine_of)
+            loop = Loop(run, method, options, callbacks=callbacks, restart=restart, interrupts=interrupts, zeros=zeros)
             found = loop.go()
             runs.append((found.trace[-1] if run.structured is None else run.structured, found))
             if interrupts.wanted or found.status is Status.INTERRUPTED:
@@ -173,9 +188,10 @@ class Loop:
         callbacks: Sequence[Callable[[StepInfo], object]],
         restart: int,
         interrupts: Interrupts,
+        zeros: Zeros,
     ) -> None:
         self._run, self._method, self._max_iter = run, method, options.max_iter
-        self._callbacks, self._restart, self._interrupts = callbacks, restart, interrupts
+        self._callbacks, self._restart, self._interrupts, self._zeros = callbacks, restart, interrupts, zeros
         # Where the bound creeps, a change counts as many times as its steps are too short.
         creep = float(run.spec.creep.max())
         self._tol = options.tol / (creep if creep > CREEPING else 1.0)
@@ -224,7 +240,7 @@ class Loop:
 
     def _as_it_stands(self, status: Status) -> Fit:
         run = self._run
-        return Fit(run.spec, run.posterior, run.engine.fetch(), tuple(run.trace), status)
+        return Fit(run.spec, run.posterior, run.engine.fetch(), tuple(run.trace), status, dict(self._zeros.drawn))
 
     def _take_back(self) -> None:
         """Return to the last sweep whose bound was finite and had not fallen."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from unittest import mock
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from gcmf import Collection, Relation
 from gcmf.engines import cpu, layout
@@ -114,6 +116,64 @@ def test_several_iterations_agree_with_the_reference(make, dtype, drawn, seed):
 @given(problem=problems(inference="map", priors=PRIORS[3]), seed=st.integers(0, 10**6))
 def test_point_estimates_agree_with_the_reference(make, problem, seed):
     assert_agree(make_sample(*problem, seed), make, 1e-10)
+
+
+def weighed(sample, seed):
+    """The same sample with a random weight for each listed cell, as from one side, so from the other."""
+    rng, order = np.random.default_rng(seed), {}
+    blocks = [block for blocks in sample.problem.blocks for block in blocks if block.cells.members is None]
+    for block in blocks:
+        n, d = len(block.cells.partner), sample.problem.sizes[block.other]
+        if block.side == 0:
+            by_col = sparse.csr_array(
+                (np.arange(n), block.cells.partner, block.cells.indptr), (len(block.cells.indptr) - 1, d)
+            )
+            order[block.relation, 0] = rng.choice([0.3, 1.0, 2.0, 250.0], n).astype(np.float32)
+            order[block.relation, 1] = order[block.relation, 0][by_col.tocsc().data]
+    heavy = [[replace(b, cells=replace(b.cells, weight=order.get((b.relation, b.side)))) for b in of_set]
+             for of_set in sample.problem.blocks]  # fmt: skip
+    return replace(sample, problem=replace(sample.problem, blocks=tuple(map(tuple, heavy))))
+
+
+@every_engine
+@every_dtype
+@adversarial(40)
+@given(drawn=st.data(), seed=st.integers(0, 10**6))
+def test_weighed_cells_agree_with_the_reference(make, dtype, drawn, seed):
+    data, options = drawn.draw(problems(dtype=dtype))
+    assert_agree(weighed(make_sample(data, options, seed), seed), make, TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("make", [*ENGINES.values(), lambda problem, dtype: ReferenceEngine(problem)])
+@pytest.mark.parametrize("likelihood", LIKELIHOODS, ids=repr)
+def test_a_cell_of_weight_two_is_two_cells(make, likelihood):
+    """Rows twice as heavy leave the columns where rows that come twice leave them."""
+    x = values(likelihood, (7, 30), np.random.default_rng(5))
+    once, twice = (
+        make_sample(
+            Collection([Relation("x", "a", "b", rows, likelihood)]), FitOptions(n_factors=3, dtype="float64"), 1
+        )
+        for rows in (x, np.concatenate([x, x]))
+    )
+    blocks = [[replace(b, cells=replace(b.cells, weight=np.full(b.cells.value.shape, 2.0, np.float32))) for b in of_set]
+              for of_set in once.problem.blocks]  # fmt: skip
+    problem = replace(once.problem, blocks=tuple(map(tuple, blocks)))
+    # Both have the same rows, twice in one of them, and the same cells in the same units.
+    other = replace(twice.problem, blocks=tuple(
+        tuple(replace(theirs, center=ours.center, scale=ours.scale, offset=ours.offset)
+              for ours, theirs in zip(*of_set, strict=True))
+        for of_set in zip(once.problem.blocks, twice.problem.blocks, strict=True)))  # fmt: skip
+    doubled = State(
+        *([np.concatenate([a, a]) if n == 0 else a for n, a in enumerate(group)] for group in once.state.groups())
+    )
+    heavy, pair = (make(of, dtype="float64") for of in (problem, other))
+    heavy.place(once.state.copy())
+    pair.place(doubled)
+    ours, theirs = (engine.sweep(1, once.given) for engine in (heavy, pair))
+    close(ours.measured, theirs.measured, 1e-9, "measured")
+    close(heavy.measure(once.given), pair.measure(once.given), 1e-9, "measured anew")
+    for what in ("mean", "var", "bias_mean", "bias_var"):
+        close(getattr(heavy.fetch(), what)[1], getattr(pair.fetch(), what)[1], 1e-9, what)
 
 
 def wide_collection(likelihood, layout, seed=0):

@@ -36,6 +36,10 @@ def _show(report: dict[str, Any]) -> None:
     screen.print(_relations(report))
     if any(relation["standardized"] for relation in report["relations"]):
         screen.print(f"{_MARK} in standard deviations of each column, as the biases that `export` writes")
+    for relation in report["relations"]:
+        if relation["zeros"]:
+            screen.print(f"{relation['name']} was fitted from {relation['zeros']['n']:,} of {relation['zeros']['of']:,}"
+                         " zeros, drawn and weighed")  # fmt: skip
     screen.print(Text("\nFactors", "bold"))
     screen.print(_factors(report))
     fit = report["fit"]

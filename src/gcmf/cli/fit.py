@@ -188,6 +188,7 @@ def _show_json(judged: Judged, data: Collection, target: Path, seconds: float) -
     show_json({
         "model": str(target), "status": model.status_.name.lower(), "says": str(model.status_),
         "iterations": model.n_iter_, "elbo": model.elbo_, "factors": model.n_factors_active_,
+        "zeros": {name: drawn._asdict() for name, drawn in model.fitted_.drawn.items()},
         "cells": data.n_cells - n_unseen, "held_out": judged.scores, "refitted": judged.refitted, "seconds": seconds,
     })  # fmt: skip
 
@@ -205,6 +206,8 @@ def _show(judged: Judged, target: Path, seconds: float) -> None:
         screen.print(f"Judged by {counted(judged.n_hidden, 'cell')} held out. The model that is written {seen}.")
     roles = structure_table(model.fitted_)["role"].value_counts()
     kinds = ", ".join(f"{count} {role}" for role, count in roles.items()) or "none"
+    for name, drawn in model.fitted_.drawn.items():
+        screen.print(f"{name} was {drawn}")
     screen.print(f"{counted(model.n_iter_, 'sweep')}, {model.status_}")
     screen.print(f"{counted(model.n_factors_active_, 'active factor')}: {kinds}")
     show_written(target, more=f"({seconds:.1f} s in all)")

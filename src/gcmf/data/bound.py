@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.cells import Cells, DuplicateCellsError, Triplets, fill_cells, list_cells
+from gcmf.data.cells import MOST_LISTED, Cells, DuplicateCellsError, Triplets, fill_cells, list_cells
 from gcmf.data.checks import brought_ids, duplicate_faults
 from gcmf.data.positions import Coded
 from gcmf.data.raw import value_type
@@ -88,7 +88,16 @@ class BoundRelation:
         return size_in_words(self.n_cells, self.shape, zeros=(len(rows), len(cols)))
 
     def chunks(self, size: int) -> Iterator[Triplets]:
-        """Yield every observed cell in row-major order and in the units that it came in, at most `size` at a time."""
+        """Yield every observed cell in row-major order and in the units that it came in, at most `size` at a time.
+
+        Refuses to where nearly all of them are zeros, and too many.
+        """
+        if self.cells.filled and self.n_cells > MOST_LISTED:
+            msg = (
+                f"relation {self.name!r} has {self.n_cells:,} cells with its zeros, which are too many to be looked at"
+                f" one by one (at most {MOST_LISTED:,}). Take some of them: a part that split(test_size=0.001) draws."
+            )
+            raise DataError([msg])
         for part in self.cells.chunks(size):
             x = part.x.astype(np.float64)
             if self.units is not None:

@@ -25,6 +25,8 @@ DENSE = 0.5
 thirds of the bytes of two lists, and engines pass over its holes in little time."""
 MIN_DENSE = 4096
 """Observed cells from which on a relation may be dense: below, bytes do not count."""
+MOST_LISTED = 100_000_000
+"""Cells that somebody may ask to see one by one, at most; a filled relation may have more."""
 _BLOCK = 1 << 16
 """Cells of a matrix to be looked at at a time."""
 _Sparse = Any
@@ -63,6 +65,8 @@ class Side:
     """Filled and dense: which entities of this side the relation brings, (d,)."""
     stride: int = 0
     """Dense: how far the values of an entity are apart, 1 for rows and the number of columns for columns."""
+    weight: npt.NDArray[np.float32] | None = None
+    """Listed layout only: how many cells each listed one stands for; None: one each."""
 
     @classmethod
     def of(cls, matrix: _Sparse) -> Side:

@@ -64,8 +64,9 @@ def pick(cells: Cells, numbers: Integers) -> Triplets:
 
 def row_numbers(cells: Cells, rows: Integers) -> Integers:
     """Return the numbers of all observed cells in these rows, sorted."""
-    chosen = np.isin(np.arange(cells.shape[0]), rows)
-    return np.flatnonzero(np.repeat(chosen, cells.rows.counts()))
+    ends = np.cumsum(cells.rows.counts())
+    starts = np.concatenate([[0], ends[:-1]])
+    return np.concatenate([np.arange(starts[row], ends[row]) for row in rows.tolist()] or [np.empty(0, np.int64)])
 
 
 def col_numbers(cells: Cells, cols: Integers) -> Integers:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.data.cells import MOST_LISTED
 from gcmf.data.parts import col_numbers, row_numbers, take
 from gcmf.errors import DataError, OptionError, UnknownIdError, did_you_mean
 from gcmf.options import as_generator, is_integer, is_number
@@ -37,6 +38,7 @@ def split(
     sizes = {name: round(test_size * total) for name, total in totals.items()}
     too_few = {name: total for name, total in totals.items() if not 0 < sizes[name] < total}
     _refuse(too_few, by, f"test_size={test_size}")
+    _refuse_many(data, {name: test_size for name in totals}, f"test_size={test_size}", "test_size=0.001")
     return _cut(data, by, {name: draw(rng, totals[name], size) for name, size in sizes.items()})
 
 
@@ -49,6 +51,7 @@ def folds(
         raise OptionError(msg)
     totals = _totals(data, by=by, relations=relations)
     _refuse({name: total for name, total in totals.items() if total < n_folds}, by, f"n_folds={n_folds}")
+    _refuse_many(data, dict.fromkeys(totals, 1.0 / n_folds), f"n_folds={n_folds}", "split(test_size=0.001)")
     rng = as_generator(random_state)
     labels = {name: (np.arange(total) % n_folds).astype(np.uint16) for name, total in totals.items()}
     for label in labels.values():
@@ -104,6 +107,20 @@ def _refuse(too_few: dict[str, int], by: str, option: str) -> None:
         f"relation {name!r} has {total} {_WAYS[by]}, and {option} would leave the train or the test part without"
         " any; choose another size, or leave it whole by naming only the others in relations=."
         for name, total in too_few.items()
+    ]
+    if faults:
+        raise DataError(faults)
+
+
+def _refuse_many(data: Collection, shares: dict[str, float], option: str, instead: str) -> None:
+    """Refuse to list a share of the zeros that a filled relation does not list, where that would be too much."""
+    counts = {name: round(share * data.relations[name].n_cells) for name, share in shares.items()}
+    faults = [
+        f"relation {name!r} has {data.relations[name].n_cells:,} cells with its zeros, and {option} would list"
+        f" {count:,} of them as a test part (at most {MOST_LISTED:,}); choose {instead}, or leave it whole by naming"
+        " only the others in relations=."
+        for name, count in counts.items()
+        if data.relations[name].cells.filled and count > MOST_LISTED
     ]
     if faults:
         raise DataError(faults)

@@ -92,7 +92,7 @@ def copy_row(rows_at, row, scratch_at, writing):
 
 @inlined
 def _load(cells, row, start, last, scratch, real):
-    """Up to CHUNK cells of one row, from start on: standardised value, the partner's row, whether it is observed.
+    """Up to CHUNK cells of one row, from start on: standardised value, the partner's row, what each stands for.
 
     Returns how many there are, and where the next ones start. Holes are passed over, except those that correct a row
     of zeros.
@@ -101,6 +101,7 @@ def _load(cells, row, start, last, scratch, real):
     x, fill = array_of(scratch.x, None, real), cells.fill
     partner, members = array_of(cells.partner, None, np.int32), array_of(cells.members, None, np.int32)
     first, stride, there = array_of(cells.indptr, None, np.int64)[row], cells.stride, 0
+    times = array_of(cells.weight, None, np.float32)
     for c in range(CHUNK):
         seen[c] = 1
     while start < last and there < FULL:
@@ -115,6 +116,9 @@ def _load(cells, row, start, last, scratch, real):
             at = np.uint64(first + start)
             for c in range(n):
                 place[c] = partner[at + np.uint64(c)]
+            if len(times) > 0:
+                for c in range(n):
+                    seen[c] = times[at + np.uint64(c)]
             if cells.layout == ZEROS:
                 for c in range(n):
                     place[c] = members[place[c]]
@@ -254,23 +258,24 @@ def _add_unit(block, n, scratch, scalars, sign, real):
 def _add_others(block, n, scratch, scalars, real):
     """Targets of n other cells, and their scalars.
 
-    Those of least squares correct a row of zeros: a hole takes its zero away, and another cell moves it. Others have
-    been weighed already, and their targets lack the partners' biases.
+    Those of least squares stand for several cells, or correct a row of zeros: a hole takes its zero away, and another
+    cell moves it. Others have been weighed already, and their targets lack the partners' biases.
     """
     place = array_of(scratch.place, None, np.uint64)
     x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
     weight, target = array_of(scratch.weight, None, real), array_of(scratch.target, None, real)
     bias, bias_var = array_of(block.partner_bias, None, real), array_of(block.partner_bias_var, None, real)
     least_squares, fill = block.least_squares, block.summed.fill
+    zeros = 1.0 if block.summed.layout == ZEROS else 0.0
     squares, sum_w, sum_wt, spread = 0.0, real(0), real(0), real(0)
     for c in range(n):
         j = place[c]
         if least_squares:
             times, theirs = np.float64(seen[c]), np.float64(bias[j])
             t, t_zero = x[c] - theirs, fill - theirs
-            target[c] = times * t - t_zero
-            weight[c] = times - 1.0
-            squares += times * t * t - t_zero * t_zero
+            target[c] = times * t - zeros * t_zero
+            weight[c] = times - zeros
+            squares += times * t * t - zeros * t_zero * t_zero
         else:
             target[c] -= weight[c] * bias[j]
         sum_w += weight[c]
@@ -307,7 +312,7 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
     block, width = array_of(rows.blocks, None, BLOCK)[b], rows.width
     cells, squares = block.listed if measuring else block.summed, block.least_squares
     pending, total, out = 0, 0.0, array_at(out_at, (width + 4, width), np.float64)
-    scalars, unit = out[width + SCALARS], squares and cells.layout != ZEROS
+    scalars, unit = out[width + SCALARS], squares and cells.layout != ZEROS and cells.weight.size == 0
     far, begin = (
         cells.layout == LISTED and block.pairs.size > MANY_PARTNERS,
         array_of(cells.indptr, None, np.int64)[row],

@@ -150,6 +150,8 @@ def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None) -> HeldCells
     known = np.zeros(len(side.indptr) - 1, bool)
     listed = _cells(dtype, LISTED, (side.indptr, side.partner, side.value), (_NO_MEMBERS, _NO_ROWS))
     listed.set(center=block.center, inverse_scale=1.0 / block.scale, fill=fill)
+    if side.weight is not None:
+        listed.set(weight=side.weight)
     if side.members is None or side.covered is None:
         return HeldCells(listed, listed, np.diff(side.indptr), known)
     listed.set(layout=FILLED, members=side.members, covered=side.covered, stride=side.stride)

@@ -68,8 +68,8 @@ def _weigh_chunk_at(cell, dtype):
 def weigh_any(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
     """Weights w and targets wz of n cells, one by one and in float64; return the sum of their values.
 
-    x (n,), m and v: values and predictors; seen: 1, or 0 for a hole; zero_weight: how many cells a zero stands for;
-    p (n_p,): the parameters of the relation.
+    x (n,), m and v: values and predictors; seen: how many cells each stands for, 0 for a hole; zero_weight: what that
+    is multiplied by where x is zero; p (n_p,): the parameters of the relation.
     """
     x, m, v = array_at(x_at, (n,), real), array_at(m_at, (n,), real), array_at(v_at, (n,), real)
     seen, p = array_at(seen_at, (n,), real), array_at(p_at, (n_p,), np.float64)
@@ -86,10 +86,7 @@ def weigh_any(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, t
 
 
 def weigh_tight_bernoulli(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
-    """As `weigh_any`, for w = tanh(ξ/2)/(2ξ) and wz = x − 1/2 of 0/1 cells, by loops that LLVM can vectorise.
-
-    The logarithms of 1 + exp(−ξ), which lies between 1 and 2, are taken of products.
-    """
+    """As `weigh_any`, for w = tanh(ξ/2)/(2ξ) and wz = x − 1/2 of 0/1 cells, by a loop that LLVM can vectorise."""
     # Holes up to a whole number of vectors: a remainder would be done one by one.
     padded = (n + UNROLLED - 1) // UNROLLED * UNROLLED
     x, m, v = array_at(x_at, (padded,), real), array_at(m_at, (padded,), real), array_at(v_at, (padded,), real)
@@ -97,7 +94,7 @@ def weigh_tight_bernoulli(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, 
     target = array_at(target_at, (padded,), real)
     for c in range(n, padded):
         seen[c], m[c], v[c] = 0, 0, 0
-    one, half, zeros, smooth = real(1), real(0.5), real(zero_weight), real(0)
+    one, half, zeros, total = real(1), real(0.5), real(zero_weight), real(0)
     for c in range(padded):
         mean, sign = m[c], x[c] - half
         xi = math.sqrt(mean * mean + v[c])
@@ -112,15 +109,8 @@ def weigh_tight_bernoulli(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, 
         w = series if small else (one - e) / ((one + e) * (safe + safe))
         times = seen[c] * (zeros if x[c] == 0 else one)
         weight[c], target[c] = times * w, times * sign
-        smooth += times * (sign * mean - xi * half)
-        v[c] = e
-    product, product_zeros = 1.0, 1.0
-    for c in range(padded):
-        factor = 1.0 + np.float64(seen[c] * v[c])
-        zero = x[c] == 0
-        product *= 1.0 if zero else factor
-        product_zeros *= factor if zero else 1.0
-    return smooth - math.log(product) - zero_weight * math.log(product_zeros)
+        total += times * (sign * mean - xi * half - log_one_plus(e))
+    return total
 
 
 def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
@@ -136,15 +126,15 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
     for c in range(n, padded):
         seen[c], m[c], v[c], x[c] = 0, 0, 0, 0
     one, half, nothing, zeros = real(1), real(0.5), real(0), real(zero_weight)
+    log_two = real(math.log(2.0))
     extra, shift = nothing if binary else real(p[0]), nothing if binary else real(p[1])
-    widest, smooth, n_seen = nothing, nothing, nothing
+    widest, smooth = nothing, nothing
     for c in range(padded):
         widest = max(widest, v[c])
         v[c] = math.sqrt(v[c])
         weight[c], target[c] = nothing, nothing
         seen[c] *= zeros if x[c] == 0 else one
         smooth += seen[c] * x[c] * m[c]
-        n_seen += seen[c]
     level, total = 0, np.float64(smooth)
     if not binary:
         for c in range(n):
@@ -153,7 +143,7 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
     while level < len(REACH) and widest > REACH[level]:
         level += 1
     for q in range(FIRST_NODE[level], FIRST_NODE[level + 1]):
-        node, share, part, ones, rest = real(NODE[q]), real(SHARE[q]), nothing, one, one
+        node, share, part = real(NODE[q]), real(SHARE[q]), nothing
         for c in range(padded):
             step = v[c] * node
             up, down = m[c] - shift + step, m[c] - shift - step
@@ -162,18 +152,12 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
             both = one / (d * g)
             target[c] += share * ((g if up >= nothing else e * g) + (d if down >= nothing else f * d)) * both
             weight[c] += share * (e * g * g + f * d * d) * both * both
-            if binary:
-                # The logarithms of 1 + exp(−|θ|), of a pair at least 1 and at most 4, are taken of products.
-                part += seen[c] * (max(up, nothing) + max(down, nothing))
-                pair, zero = half * d * g, x[c] == 0
-                ones *= one if zero or seen[c] == 0 else pair
-                rest *= pair if zero and seen[c] != 0 else one
-            else:
-                logs = max(up, nothing) + log_one_plus(e) + max(down, nothing) + log_one_plus(f)
-                part += seen[c] * (x[c] + extra) * logs
-        total -= np.float64(share) * (np.float64(part) + math.log(ones) + zero_weight * math.log(rest))
-    if binary:
-        total -= 0.5 * math.log(2.0) * n_seen
+            # log (1 + e)(1 + f), the product being at most 4.
+            excess = e + f + e * f
+            large = excess > one
+            logs = log_one_plus(half * (excess - one) if large else excess) + (log_two if large else nothing)
+            part += seen[c] * (one if binary else x[c] + extra) * (max(up, nothing) + max(down, nothing) + logs)
+        total -= np.float64(share) * np.float64(part)
     for c in range(padded):
         trials = one if binary else x[c] + extra
         w = trials * weight[c]

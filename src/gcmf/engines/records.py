@@ -43,6 +43,7 @@ CELLS = np.dtype([
     ("partner", array(np.int32)),  # the partner's row, or its position in members where unlisted cells are zeros
     ("value", array(*VALUE_TYPES)),
     ("value_type", np.int64),
+    ("weight", array(np.float32)),  # how many cells each listed one stands for, or nothing: one each
     ("stride", np.int64),  # how far the values of a row are apart; 0: they are zero but for what is listed
     ("members", array(np.int32)),  # partners of a row of which all cells are observed
     ("covered", array(np.bool_)),  # (d,) which rows those are, or nothing
@@ -55,7 +56,7 @@ CELLS = np.dtype([
 BLOCK = np.dtype([
     ("summed", CELLS),  # as they are best summed
     ("listed", CELLS),  # every observed cell, one by one
-    ("least_squares", np.bool_),  # w is the same for all cells and z = x: the sums need no predictor
+    ("least_squares", np.bool_),  # w is the same for all cells (times their weight) and z = x: no predictor is needed
     ("zero_weight", np.float64),  # how many cells each observed zero stands for
     ("scale", np.float64),  # multiplies the sums
     ("slope", np.float64),  # by how much the bound changes with the value of the cells
@@ -114,7 +115,7 @@ SCRATCH = np.dtype([
     ("place", array(np.uint64)),  # row of each cell's partner
     ("order", array(np.uint64)),  # 0, 1, 2, …: the rows of `weighted`
     ("x", array(WORKING)),
-    ("seen", array(WORKING)),  # 1 where the cell is observed, 0 for a hole
+    ("seen", array(WORKING)),  # how many cells it stands for: 1 if nothing else is said, 0 for a hole
     ("m", array(WORKING)),  # mean of θ
     ("v", array(WORKING)),  # and its variance
     ("weight", array(WORKING)),  # w

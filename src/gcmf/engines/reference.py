@@ -39,9 +39,10 @@ class ReferenceEngine(HostState):
 
     def _form(self, e: int, i: int, b: int, given: Given) -> Form:
         """m, v, w, wz and the values of the cells of row i in block b."""
-        block, (j, x) = self._problem.blocks[e][b], self._cells[e][b][i]
+        block, (j, x, times) = self._problem.blocks[e][b], self._cells[e][b][i]
         p, (m, v) = given.parameters[block.relation], self._moments(e, i, block, j)
-        return m, v, *block.likelihood.quadratic(x, m, v, p), block.likelihood.value(x, m, v, p)
+        w, wz = block.likelihood.quadratic(x, m, v, p)
+        return m, v, times * w, times * wz, times * block.likelihood.value(x, m, v, p)
 
     def _bound_row(self, e: int, i: int, b: int, form: Form, given: Given) -> float:
         """Σ value + [ wz (m′ − m) − w/2 (m′² + v′ − m² − v) ]/slope, m′ and v′ after the row's step.
@@ -81,9 +82,8 @@ class ReferenceEngine(HostState):
         gain, energy, s = np.zeros(shape), np.zeros(shape), self._state
         for e, blocks in enumerate(self._problem.blocks):
             for b, block in enumerate(blocks):
-                for i, (j, x) in enumerate(self._cells[e][b] if block.side == 0 else ()):
-                    m, v = self._moments(e, i, block, j)
-                    w, wz = block.likelihood.quadratic(x, m, v, given.parameters[block.relation])
+                for i, (j, _, _) in enumerate(self._cells[e][b] if block.side == 0 else ()):
+                    m, _, w, wz, _ = self._form(e, i, b, given)
                     u, u_var = _f8(s.mean[e][i]), _f8(s.var[e][i])
                     p_j, p_var = _f8(s.mean[block.other][j]), _f8(s.var[block.other][j])
                     p, spread = u * p_j, (u**2 + u_var) * p_var + u_var * p_j**2
@@ -92,12 +92,7 @@ class ReferenceEngine(HostState):
         return gain, energy
 
     def _measure_block(self, e: int, b: int, given: Given) -> float:
-        block = self._problem.blocks[e][b]
-        total = 0.0
-        for i, (j, x) in enumerate(self._cells[e][b]):
-            m, v = self._moments(e, i, block, j)
-            total += float(block.likelihood.value(x, m, v, given.parameters[block.relation]).sum())
-        return total
+        return sum(float(self._form(e, i, b, given)[-1].sum()) for i in range(self._problem.sizes[e]))
 
     def _moments(self, e: int, i: int, block: Block, j: np.ndarray) -> tuple[Floats, Floats]:
         """m = ū_i·ū_j + b̄_i + b̄_j + offset and v = Σ_k [ū²_ik ũ_jk + ũ_ik ū²_jk + ũ_ik ũ_jk] + b̃_i + b̃_j."""
@@ -118,14 +113,13 @@ class ReferenceEngine(HostState):
         mean, precision = self._expected(e, i, given)
         A[:n_u, :n_u], h[:n_u] = np.diag(precision), precision * mean
         for b, block in enumerate(blocks):
-            j, x = self._cells[e][b][i]
+            j = self._cells[e][b][i][0]
             biased = self._problem.biased[block.layer]
             prior, prior_mean = given.priors[e].bias_precision[b], given.priors[e].bias_mean[b]
             A[n_u + b, n_u + b] = prior if biased and len(j) else 1.0
             if len(j) == 0:
                 continue
-            m, v = self._moments(e, i, block, j)
-            w, wz = block.likelihood.quadratic(x, m, v, given.parameters[block.relation])
+            _, _, w, wz, _ = self._form(e, i, b, given)
             wt = wz - w * (s.bias_mean[block.other_layer][j] + block.offset)
             p, p_var = _f8(s.mean[block.other][np.ix_(j, on)]), _f8(s.var[block.other][np.ix_(j, on)])
             A[:n_u, :n_u] += (p.T * w) @ p + np.diag(w @ p_var)
@@ -188,7 +182,7 @@ class ReferenceEngine(HostState):
         with np.errstate(divide="ignore"):
             value += float(np.log(var).sum()) * entropy if entropy else 0.0
             for b, block in enumerate(self._problem.blocks[e]):
-                j, _ = self._cells[e][b][i]
+                j = self._cells[e][b][i][0]
                 value += given.slope[block.relation] * float(self._form(e, i, b, given)[-1].sum())
                 if self._problem.biased[block.layer] and len(j):
                     away = bias[b] - prior.bias_mean[b]
@@ -197,10 +191,11 @@ class ReferenceEngine(HostState):
         return value
 
 
-def _row_cells(block: Block, i: int) -> tuple[np.ndarray, Floats]:
-    """Partners and standardised values of the cells that row i has in this block."""
-    partner, value = block.cells.row(i)
-    return partner, (value - block.center) / block.scale
+def _row_cells(block: Block, i: int) -> tuple[np.ndarray, Floats, Floats | float]:
+    """Partners and standardised values of the cells that row i has in this block, and how many each stands for."""
+    (partner, value), side = block.cells.row(i), block.cells
+    times = 1.0 if side.weight is None else _f8(side.weight[side.indptr[i] : side.indptr[i + 1]])
+    return partner, (value - block.center) / block.scale, times
 
 
 def _halfway(new: Floats, old: Floats) -> Floats:

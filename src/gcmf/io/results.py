@@ -96,6 +96,7 @@ def describe(model: GCMF) -> dict[str, Any]:
         {
             "name": relation.name, "rows": relation.rows, "cols": relation.cols, "likelihood": relation.likelihood,
             "noise_std": float(noise[m]) if noise[m] > 0 else None,
+            "zeros": fitted.drawn[relation.name]._asdict() if relation.name in fitted.drawn else None,
             "units": _units(fitted, m), "standardized": fitted.units[m] is not None,
             "explained": dict(zip(explained.columns, map(float, explained.loc[relation.name].to_numpy()), strict=True)),
         }

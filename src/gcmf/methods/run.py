@@ -14,9 +14,11 @@ from gcmf.model.init import start
 from gcmf.model.posterior import Moments, Posterior, given_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
-    from gcmf.engines.base import Engine
+    from gcmf.engines.base import Engine, State
     from gcmf.model.spec import Spec
 
 #: The name under which the run is kept after each sweep whose bound was finite and had not fallen.
@@ -80,6 +82,17 @@ class Run:
     def size(self, bound: float) -> float:
         """What changes of the bound are compared with: its size, or the number of cells where it is near zero."""
         return max(abs(bound), float(self.spec.n_weighed.sum()))
+
+    def change_engine(self, engine_of: Callable[[State], Engine]) -> None:
+        """Go on with the engine of other cells for this state; the trace moves to where those have it."""
+        before, state = self.touched_bound(), self.engine.fetch()
+        self.engine = engine_of(state)
+        self.engine.place(state)
+        self.measured = self.engine.measure(given_of(self.spec, self.posterior))
+        step = self.bound() - before
+        self.trace[:] = [bound + step for bound in self.trace]
+        self._kept.clear()
+        self.keep(GOOD)
 
     def keep(self, slot: str) -> None:
         """Remember the run as it is now under this name."""

@@ -29,8 +29,9 @@ MAX_REFINING = 20
 class Stage(Protocol):
     """A method that another may follow."""
 
-    capped: bool
-    """Whether more factors than may be would have raised the bound."""
+    @property
+    def capped(self) -> bool:
+        """Whether more factors than may be would have raised the bound."""
 
     def sweep(self) -> None:
         """One iteration."""

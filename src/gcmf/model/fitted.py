@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gcmf.data.schema import Schema
     from gcmf.data.units import Units
     from gcmf.data.vocabulary import Vocabulary
+    from gcmf.data.zeros import Drawn
     from gcmf.engines.base import State
     from gcmf.likelihoods import Likelihood
     from gcmf.model.posterior import Posterior
@@ -64,6 +65,8 @@ class Fitted:
     n_weak: int = 0
     """The last so many columns of the arrays above are weak factors: predictions are made with them, but they do not
     pass the on/off test, and no table shows them unless it is asked to."""
+    drawn: Mapping[str, Drawn] = field(default_factory=dict)
+    """Relations that were fitted from some of their zeros, drawn and weighed: how many, and of how many."""
 
     @property
     def n_factors(self) -> int:

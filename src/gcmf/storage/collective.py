@@ -14,6 +14,7 @@ from gcmf.data.id_kind import IdKind
 from gcmf.data.schema import RelationSchema, Schema
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
+from gcmf.data.zeros import Drawn
 from gcmf.errors import GcmfError, StorageError
 from gcmf.likelihoods import known
 from gcmf.model.explained import Explained
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
 
 #: Fields of `Fitted` that are more than arrays; each has its own place in the document.
-_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "units", "explained")
+_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "units", "explained", "drawn")
 _INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "UInt64")
 
 
@@ -38,7 +39,12 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
     """Return a fitted model as plain values and arrays; only the ids are still pandas indexes."""
     return {
         "relations": [
-            {**asdict(relation), "likelihood": _write_likelihood(likelihood), **_write_units(units)}
+            {
+                **asdict(relation),
+                "likelihood": _write_likelihood(likelihood),
+                **_write_units(units),
+                **_write_drawn(fitted.drawn.get(relation.name)),
+            }
             for relation, likelihood, units in zip(
                 fitted.schema.relations, fitted.likelihoods, fitted.units, strict=True
             )
@@ -65,6 +71,10 @@ def _write_likelihood(likelihood: Likelihood) -> dict[str, Any]:
 
 def _write_units(units: Units | None) -> dict[str, Any]:
     return {} if units is None else {"units": units._asdict()}
+
+
+def _write_drawn(drawn: Drawn | None) -> dict[str, Any]:
+    return {} if drawn is None else {"zeros": drawn._asdict()}
 
 
 def _write_kind(kind: IdKind | None) -> dict[str, Any]:
@@ -138,6 +148,7 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
         likelihoods=likelihoods,
         units=tuple(_read_units(r, m) for m, r in enumerate(relations)),
         explained=Explained(**document["explained"]),
+        drawn={r["name"]: _read_drawn(r["zeros"], m) for m, r in enumerate(relations) if "zeros" in r},
         **arrays,
     )  # fmt: skip
     _check_numbers(fitted)
@@ -165,6 +176,13 @@ def _read_units(relation: dict[str, Any], m: int) -> Units | None:
     if not known()[relation["likelihood"]["name"]].standardized:
         refuse(where, relation["units"], "nothing, as only Gaussian cells have units,")
     return Units(**relation["units"])
+
+
+def _read_drawn(written: dict[str, int], m: int) -> Drawn:
+    drawn = Drawn(**written)
+    if not 0 < drawn.n <= drawn.of:
+        refuse(f"relations/{m}/zeros", written, "some of all zeros")
+    return drawn
 
 
 def _check_numbers(fitted: Fitted) -> None:

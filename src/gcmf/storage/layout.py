@@ -62,6 +62,7 @@ _COMMON = {
     "trace": Piece(("sweeps",), low=-math.inf, high=math.inf),
 }
 _RELATION = {"name": str, "rows": str, "cols": str, "likelihood": dict}
+_ZEROS = {"n": int, "of": int}
 _UNITS = {"center": Piece(("columns",), -DATA, DATA), "scale": Piece(("columns",), TINY, DATA)}
 
 #: What is known of a `GCMF`: the sets and relations that everything else is counted by, and the rest.
@@ -70,12 +71,12 @@ SCHEMA = {
         "name": str, "ids": _IDS, "positional": bool,
         "kind?": {"name": str, "levels": Each(str | int | NoneType), "ordered": bool, "categories": _IDS},
     }),
-    "relations": Each({**_RELATION, "units?": dict}),
+    "relations": Each({**_RELATION, "units?": dict, "zeros?": dict}),
 }  # fmt: skip
 COLLECTIVE = {
     **_COMMON,
     "entities": list,
-    "relations": Each({**_RELATION, "units?": _UNITS}),
+    "relations": Each({**_RELATION, "units?": _UNITS, "zeros?": _ZEROS}),
     "frame": ("pandas", "polars"),
     "fitted": {
         "center": Piece(("relations",), -DATA, DATA),

@@ -1,0 +1,43 @@
+"""Cells that are drawn anew while the model changes much, and in the end stay as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gcmf.engines.base import Engine, State
+    from gcmf.methods.run import Run
+    from gcmf.methods.stages import Stage
+
+#: Sweeps after which cells are drawn anew: often while the model changes much.
+DRAW_AT = (2, 5, 10, 20, 40, 80)
+
+
+class Redrawn:
+    """A method over several draws of a run's cells, each by the model as it is by then; with the last one it arrives.
+
+    Bounds of two draws differ by chance: when cells change, all of the trace moves to where the new ones have it.
+    """
+
+    def __init__(self, method: Stage, run: Run, engine_of: Callable[[State, int], Engine]) -> None:
+        self._method, self._run, self._engine_of = method, run, engine_of
+        self._n = 0
+
+    @property
+    def capped(self) -> bool:
+        """Whether the method would have more factors than may be."""
+        return self._method.capped
+
+    def sweep(self) -> None:
+        """One iteration."""
+        self._method.sweep()
+
+    def arrived(self, change: float, size: float, flat: float) -> bool:
+        """Whether the method has arrived; if not, draw the cells anew if it is time to."""
+        arrived = self._method.arrived(change, size, flat)
+        self._n += 1
+        if not arrived and self._n in DRAW_AT:
+            self._run.change_engine(lambda state: self._engine_of(state, self._n))
+        return arrived

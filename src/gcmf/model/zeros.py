@@ -1,0 +1,84 @@
+"""Relations that are fitted from some of their zeros, which a model draws that has been fitted so far."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf.data.zeros import Drawn, draw_zeros, n_blanks, n_wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from gcmf.data.cells import Cells
+    from gcmf.data.collection import Collection
+    from gcmf.engines.base import Problem, State
+    from gcmf.model.spec import Spec
+
+
+class Zeros:
+    """Draws zeros of the relations that have too many to visit, where cells need visits: those of least squares do not.
+
+    The same state and number give the same draw, whatever the number of threads.
+    """
+
+    def __init__(self, data: Collection, spec: Spec, problem: Problem, rng: np.random.Generator) -> None:
+        self._spec, self._problem = spec, problem
+        self._cells: dict[int, Cells] = {}
+        self.drawn: dict[str, Drawn] = {}
+        """How many zeros the last draw has, by relation."""
+        for m, (relation, likelihood) in enumerate(zip(spec.schema.relations, spec.likelihoods, strict=True)):
+            cells = data.relations[relation.name].cells
+            if cells.filled and not likelihood.least_squares and n_wanted(cells):
+                self._cells[m] = cells
+        # Whoever has nothing to draw takes nothing from the source of random numbers.
+        self._seed: Any = rng.bit_generator.seed_seq.spawn(1)[0] if self._cells else None  # type: ignore[attr-defined]
+
+    def __bool__(self) -> bool:
+        return bool(self._cells)
+
+    def problem(self, state: State | None, n: int, n_threads: int) -> Problem:
+        """Return the problem with draw n of the zeros, as this state of the model asks for them; at first all alike."""
+        sides = {}
+        with ThreadPoolExecutor(n_threads) as pool:
+            for m, cells in self._cells.items():
+                seed = np.random.SeedSequence(self._seed.entropy, spawn_key=(*self._seed.spawn_key, n, m))
+                drawn = draw_zeros(cells, self._expected(state, m), seed, run=pool.map)
+                sides[m] = drawn.rows, drawn.cols
+                n_listed = cells.n_cells - n_blanks(cells)
+                self.drawn[self._spec.schema.relations[m].name] = Drawn(drawn.n_cells - n_listed, n_blanks(cells))
+        blocks = tuple(
+            tuple(replace(b, cells=sides[b.relation][b.side]) if b.relation in sides else b for b in of_set)
+            for of_set in self._problem.blocks
+        )
+        return replace(self._problem, blocks=blocks)
+
+    def _expected(self, state: State | None, m: int) -> Callable[[NDArray[Any]], NDArray[np.float32]]:
+        """⟨exp θ⟩ = exp(m + v/2), at most 1: by how much a zero's loss, softplus or less than that, pulls at θ.
+
+        Without v, zeros would be overlooked where the model does not know what to expect, and it would then expect
+        too much of them.
+        """
+        (r, c), (_, cols) = self._spec.ends[m], self._cells[m].members()
+        if state is None:
+            level = np.float32(np.exp(self._spec.offset[m]))
+            return lambda rows: np.full((len(rows), len(cols)), level)
+        p, p_var, d, d_var = (a[cols] for a in (state.mean[c], state.var[c], state.bias_mean[2 * m + 1],
+                                                state.bias_var[2 * m + 1]))  # fmt: skip
+        partners = np.concatenate([p, 0.5 * p_var, 0.5 * p**2], axis=1).astype(np.float32).T
+        theirs = (d + 0.5 * d_var + self._spec.offset[m]).astype(np.float32)
+
+        def expected(rows: NDArray[Any]) -> NDArray[np.float32]:
+            u, u_var = state.mean[r][rows], state.var[r][rows]
+            theta = np.concatenate([u, u**2 + u_var, u_var], axis=1).astype(np.float32) @ partners
+            theta += (state.bias_mean[2 * m][rows] + 0.5 * state.bias_var[2 * m][rows]).astype(np.float32)[:, None]
+            theta += theirs
+            np.minimum(theta, 0.0, out=theta)
+            return np.asarray(np.exp(theta, out=theta))
+
+        return expected
