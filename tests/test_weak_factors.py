@@ -95,7 +95,7 @@ def test_they_live_in_all_sets_and_come_last(model):
 
 def test_tables_show_them_only_if_asked(model):
     n, names = model.n_factors_active_, model.fitted_.factor_names
-    for entity, size in (("a", 60), ("b", 50), ("c", 30)):
+    for entity, size in (("a", 80), ("b", 70), ("c", 40)):
         for std in (False, True):
             few, all_of_them = (model.factors(entity, std=std, weak=weak) for weak in (False, True))
             assert all_of_them.shape == (size, len(names))

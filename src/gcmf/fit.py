@@ -188,7 +188,7 @@ class Loop:
         callbacks: Sequence[Callable[[StepInfo], object]],
         restart: int,
         interrupts: Interrupts,
-        zeros: Zeros,
+        zeros: Zeros | None = None,
     ) -> None:
         self._run, self._method, self._max_iter = run, method, options.max_iter
         self._callbacks, self._restart, self._interrupts, self._zeros = callbacks, restart, interrupts, zeros
@@ -240,7 +240,14 @@ class Loop:
 
     def _as_it_stands(self, status: Status) -> Fit:
         run = self._run
-        return Fit(run.spec, run.posterior, run.engine.fetch(), tuple(run.trace), status, dict(self._zeros.drawn))
+        return Fit(
+            run.spec,
+            run.posterior,
+            run.engine.fetch(),
+            tuple(run.trace),
+            status,
+            dict(self._zeros.drawn) if self._zeros else {},
+        )
 
     def _take_back(self) -> None:
         """Return to the last sweep whose bound was finite and had not fallen."""

@@ -101,7 +101,7 @@ def _add_cells(sample, place, factors, biases, rng, total):
         shape, rate = p
         tau = rng.gamma(shape, 1 / rate, N)
         total += log_gamma(tau, prior.tau_shape, prior.tau_rate) - log_gamma(tau, shape, rate)
-    for i, (j, x) in enumerate(engine._cells[e][number]):
+    for i, (j, x, _) in enumerate(engine._cells[e][number]):
         if len(j) == 0:
             continue
         theta = np.einsum("nk,njk->nj", factors[e][:, i], factors[block.other][:, j])
@@ -167,7 +167,7 @@ def test_terms_of_a_map_fit_are_the_log_joint_density():
     engine = sample.placed()
     for e, blocks in enumerate(sample.problem.blocks):
         for b, block in enumerate(blocks):
-            for i, (j, x) in enumerate(engine._cells[e][b] if block.side == 0 else ()):
+            for i, (j, x, _) in enumerate(engine._cells[e][b] if block.side == 0 else ()):
                 theta, _ = engine._moments(e, i, block, j)
                 if block.likelihood == GAUSSIAN:
                     shape, rate = posterior.parameters[block.relation]
