@@ -16,7 +16,7 @@ demo: setup
 	$(BIN)/gcmf demo --out demo
 
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 # What computes, once more as on an old processor: without the newest instruction sets.
 PLAIN := tests/datasets tests/engines tests/estimators tests/likelihoods tests/model \

@@ -26,7 +26,8 @@ class CellMath(NamedTuple):
 
     Two plain functions of (x, m, v, p), defined at the top of a module and elementwise: the reference engine calls them
     with arrays, compiled engines compile them for single numbers. They may use NumPy's elementwise functions,
-    `np.where`, constants of their module and other such functions. p is an array of a few numbers in both cases.
+    `np.where`, constants of their module and other such functions. p is an array of a few numbers in both cases. (The
+    expectations of 0/1 cells and counts do not keep to this: kernels of their own stand for them.)
     """
 
     quadratic: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""Averages over θ ~ N(m, v): of functions of a cell, which engines compile for single numbers, and of probabilities."""
+"""Averages over θ ~ N(m, v): of functions of a cell, for which compiled engines have kernels, and of probabilities."""
 
 from __future__ import annotations
 
@@ -36,27 +36,23 @@ _MAX_STEPS = 50
 
 def mean_softplus(m: Floats, v: Floats) -> Floats:
     """E log(1 + e^θ)."""
-    spread, total = np.sqrt(v), 0.0 * m
-    for q in range(len(NODES)):
-        total = total + SHARES[q] * softplus(m + spread * NODES[q])
-    return total
+    return np.asarray(softplus(at_nodes(m, v)) @ SHARES)
 
 
 def mean_sigmoid(m: Floats, v: Floats) -> Floats:
     """E σ(θ), the slope of `mean_softplus` in m."""
-    spread, total = np.sqrt(v), 0.0 * m
-    for q in range(len(NODES)):
-        total = total + SHARES[q] * sigmoid(m + spread * NODES[q])
-    return total
+    return np.asarray(sigmoid(at_nodes(m, v)) @ SHARES)
 
 
 def mean_sigmoid_slope(m: Floats, v: Floats) -> Floats:
     """E σ′(θ), twice the slope of `mean_softplus` in v."""
-    spread, total = np.sqrt(v), 0.0 * m
-    for q in range(len(NODES)):
-        s = sigmoid(m + spread * NODES[q])
-        total = total + SHARES[q] * (s * (1.0 - s))
-    return total
+    s = sigmoid(at_nodes(m, v))
+    return np.asarray((s * (1.0 - s)) @ SHARES)
+
+
+def at_nodes(m: Floats, v: Floats) -> Floats:
+    """θ at the nodes, along a last axis."""
+    return np.asarray(m[..., None] + np.sqrt(v)[..., None] * NODES)
 
 
 def predicted_sigmoid(m: Floats, v: Floats) -> Floats:

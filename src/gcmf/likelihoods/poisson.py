@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from gcmf.likelihoods.base import NO_PARAMETERS, CellMath, Likelihood, ParameterPrior
-from gcmf.likelihoods.expectations import NODES, SHARES, log_average
+from gcmf.likelihoods.expectations import SHARES, at_nodes, log_average
 from gcmf.likelihoods.functions import log_softplus, log_two_cosh, sigmoid, softplus, softplus_slope, twice_jaakkola
 from gcmf.options import check_choice
 
@@ -25,23 +25,17 @@ _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
 
 def _exact_quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
     """w = E f″, wz = wm − E f′, with g = σ/s: f′ = σ − xg, f″ = σ(1 − σ) + xg(g + σ − 1)."""
-    spread, first, second = np.sqrt(v), 0.0 * m, 0.0 * m
-    for q in range(len(NODES)):
-        theta = m + spread * NODES[q]
-        s, g = sigmoid(theta), softplus_slope(theta)
-        first = first + SHARES[q] * (s - x * g)
-        second = second + SHARES[q] * (s * (1.0 - s) + x * (g * np.maximum(g + s - 1.0, 0.0)))
-    w = np.maximum(second, 1e-12)
-    return w, w * m - first
+    theta, x = at_nodes(m, v), x[..., None]
+    s, g = sigmoid(theta), softplus_slope(theta)
+    second = s * (1.0 - s) + x * (g * np.maximum(g + s - 1.0, 0.0))
+    w = np.maximum(second @ SHARES, 1e-12)
+    return w, w * m - (s - x * g) @ SHARES
 
 
 def _exact_value(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
     """−E f, without log x!."""
-    spread, total = np.sqrt(v), 0.0 * m
-    for q in range(len(NODES)):
-        theta = m + spread * NODES[q]
-        total = total + SHARES[q] * (x * log_softplus(theta) - softplus(theta))
-    return total
+    theta = at_nodes(m, v)
+    return np.asarray((x[..., None] * log_softplus(theta) - softplus(theta)) @ SHARES)
 
 
 def _tight_quadratic(x: Floats, m: Floats, v: Floats, p: Floats) -> tuple[Floats, Floats]:
