@@ -206,7 +206,7 @@ class _Pass:
             blocks=self.blocks.array, width=width, single=self.rows.working.itemsize == 4, biased=layout.biased,
             present=layout.present, guarded=layout.guarded, edges=edges, turn=self._turn, longest=_NO_PIECES,
             pieces=layout.pieces, totals=self.totals, sums=self.sums, bias_sums=self.bias_sums,
-            **cell_functions(self.rows.working), **row_functions(),
+            **cell_functions(self.rows.working), **row_functions(guarded=layout.guarded),
         )  # fmt: skip
         self._active, self._bias_prior = np.zeros(width, np.int64), np.zeros((2, n_blocks))
         self._prior = np.zeros(width), np.zeros(width)

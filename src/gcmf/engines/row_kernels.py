@@ -47,16 +47,20 @@ SLACK_SINGLE, SLACK_DOUBLE = 1e-6, 1e-13
 PRECISE_SINGLE, PRECISE_DOUBLE = 2e-2, 1e-6
 
 
-def row_functions() -> dict[str, int]:
-    """Where the functions of this file that kernels call by address lie, by name, compiled if they are not yet."""
+def row_functions(*, guarded: bool) -> dict[str, int]:
+    """Where the functions of this file that kernels call by address lie, by name, compiled if they are not yet.
+
+    `hold_row` only where some rows are to be guarded: a newcomer waits for whatever is compiled.
+    """
     word, number = types.intp, types.float64
     signatures = {
         sum_row: number(word, word, word, word, word),
         form_row: number(word, word, word, word),
         solve_row: number(word, word, word),
-        hold_row: number(word, word, word),
         sum_moments: number(word, word, word),
     }
+    if guarded:
+        signatures[hold_row] = number(word, word, word)
     return {function.__name__: address_of(function, signature) for function, signature in signatures.items()}
 
 
