@@ -91,6 +91,7 @@ class Run:
         self.measured = self.engine.measure(given_of(self.spec, self.posterior))
         step = self.bound() - before
         self.trace[:] = [bound + step for bound in self.trace]
+        self.structured = None if self.structured is None else self.structured + step
         self._kept.clear()
         self.keep(GOOD)
 

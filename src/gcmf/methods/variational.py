@@ -89,7 +89,8 @@ class Variational:
             return False
         run, spec = self._run, self._run.spec
         gain, energy = run.engine.weigh(given_of(spec, run.posterior))
-        room = self._max_factors - run.posterior.n_factors
+        # In a trial there may be more factors than may stay: none is cut then, but they are switched off as ever.
+        room = max(self._max_factors - run.posterior.n_factors, 0)
         changes = structure.changes(spec, run.posterior, gain, energy, room=room)
         if not changes:
             return False
