@@ -11,8 +11,9 @@ from gcmf.engines.reference import ReferenceEngine
 from gcmf.gamma import Gamma
 from gcmf.likelihoods import Likelihood
 from gcmf.model.elbo import elbo
-from gcmf.model.posterior import BiasPrior, Moments, Posterior, given_of
+from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales, given_of
 from gcmf.model.spec import Spec, build
+from gcmf.model.structure import carried
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,16 @@ def random_posterior(spec, on, rng, moments):
         for likelihood, largest, n in zip(spec.likelihoods, spec.largest, spec.n_cells, strict=True)
     )
     alpha_prior = Gamma(spec.alpha_prior, np.full_like(spec.alpha_prior, spec.priors.alpha_rate))
-    return Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments)
+    scales = random_scales(spec, on, rng) if spec.scaled else None
+    return Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments, scales=scales)
+
+
+def random_scales(spec, on, rng):
+    """Scales of relations, of which some do not see factors that their sets hold."""
+    seen = carried(spec, on) & ((rng.random((len(spec.ends), on.shape[1])) < 0.8) | spec.common)
+    mean, var = rng.normal(size=seen.shape), rng.uniform(0.05, 0.4, seen.shape) * (not spec.point)
+    beta = Gamma(*(rng.uniform(0.5, 3.0, seen.shape) for _ in range(2)))
+    return RelationScales(np.where(seen, mean, 0.0), np.where(seen, var, 0.0), beta, seen)
 
 
 def random_parameters(likelihood, largest, n, prior, rng):

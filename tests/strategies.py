@@ -127,6 +127,8 @@ def options(draw, data, **fixed):
         "n_factors": draw(st.sampled_from([1, 2, 3, 5, 9, 15])),
         "sharing": draw(st.sampled_from(["group", "common"])),
         "bias": bias,
+        # Not drawn: the examples of everything else stay as they are.
+        "relation_scales": ("auto", True, False)[data.n_cells % 3],
         "priors": draw(st.sampled_from(PRIORS)),
         "dtype": "float64",
         "n_threads": 1,

@@ -30,6 +30,6 @@ def triangle(kinds, seed=0, layout="listed", missing=0.25):
 
 
 def toy(kinds, seed=1, n_factors=3, on=None, **options):
-    """A sample of a triangle, everything random, in float64."""
-    chosen = FitOptions(n_factors=n_factors, dtype="float64", **options)
+    """A sample of a triangle, everything random, in float64; without scales of relations unless they are asked for."""
+    chosen = FitOptions(n_factors=n_factors, dtype="float64", **{"relation_scales": False, **options})
     return random_sample(triangle(kinds), chosen, np.random.default_rng(seed), on)

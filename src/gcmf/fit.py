@@ -20,6 +20,7 @@ from gcmf.methods.variational import Variational, most_factors
 from gcmf.model.dispersion import overdispersed
 from gcmf.model.fitted import summarize
 from gcmf.model.spec import build
+from gcmf.model.structure import carried
 from gcmf.model.zeros import Zeros
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.collection import Collection
     from gcmf.data.zeros import Drawn
-    from gcmf.engines.base import Engine, State
+    from gcmf.engines.base import Engine, Scales, State
     from gcmf.model.fitted import Fitted
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
@@ -131,9 +132,9 @@ def fit(
     starts = rng.spawn(options.n_init)
     zeros = Zeros(data, spec, problem, rng)
 
-    def engine_of(state: State | None, draw: int) -> Engine:
+    def engine_of(state: State | None, draw: int, scales: Scales | None = None) -> Engine:
         n_threads = options.n_threads or available_threads()
-        cells = zeros.problem(state, draw, n_threads) if zeros else problem
+        cells = zeros.problem(state, draw, n_threads, scales) if zeros else problem
         return make_engine(cells, dtype=options.dtype, n_threads=n_threads)
 
     engine = engine_of(None, 0)
@@ -141,7 +142,7 @@ def fit(
     with Interrupts() as interrupts, single_threaded_blas():
         for restart, child in enumerate(starts):
             run = Run(spec, engine)
-            run.begin(_pattern(spec, options), dtype=options.dtype, rng=child)
+            run.begin(_pattern(spec, options), dtype=options.dtype, rng=child, reach=_reach(spec, options))
             method = _method_of(run, options, child, interrupts)
             if zeros:
                 method = redraw.Redrawn(method, run, engine_of)
@@ -265,6 +266,14 @@ def _ended(run: Run, method: Method) -> Status:
     if run.posterior.n_strong == 0:
         return Status.ALL_PRUNED
     return Status.CAPPED if method.capped else Status.CONVERGED
+
+
+def _reach(spec: Spec, options: FitOptions) -> NDArray[np.bool_] | None:
+    """Which relations see which factors, if the options say so, (M, K)."""
+    if options.reach is None:
+        return None
+    reach = np.stack([np.array(options.reach[r.name], dtype=bool) for r in spec.schema.relations])
+    return reach & carried(spec, _pattern(spec, options))
 
 
 def _pattern(spec: Spec, options: FitOptions) -> NDArray[np.bool_]:

@@ -82,6 +82,9 @@ class FitOptions:
     """"group": one α per entity set and factor (gCMF). "common": one per factor (CMF)."""
     bias: bool | Mapping[str, BiasSides] = True
     """Row and column biases: for all relations, none, or by relation name (True, False, "rows", "cols")."""
+    relation_scales: bool | Literal["auto"] = "auto"
+    """A scale per relation and factor: True, False, or "auto": where the schema can profit (an odd cycle, a repeated
+    relation, a relation of a set with itself)."""
     inference: Inference = "vb"
     """"vb" (posterior means and variances) or "map" (a point estimate, for comparison)."""
     priors: Priors = field(default_factory=Priors)
@@ -102,6 +105,8 @@ class FitOptions:
     """Entity sets whose α is held at 1 (group factor analysis fixes the scale of the samples so)."""
     pattern: Mapping[str, tuple[bool, ...]] | None = None
     """Which factors may live in which entity set, when that is known; nothing is switched on or off then."""
+    reach: Mapping[str, tuple[bool, ...]] | None = None
+    """Beside a pattern: which factors each relation sees, where relations have scales."""
     refined: bool = True
     """Whether weak factors, which are no part of the structure, are kept where they help to predict."""
 
@@ -134,8 +139,9 @@ class FitOptions:
         return cls(**{**given, **more})
 
 
-_CHOICES = {
+_CHOICES: dict[str, tuple[str | bool, ...]] = {
     "sharing": ("group", "common"),
+    "relation_scales": (True, False, "auto"),
     "inference": ("vb", "map"),
     "dtype": ("float32", "float64"),
 }

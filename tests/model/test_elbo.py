@@ -70,11 +70,29 @@ def draw(sample, rng):
         total += (log_normal(u[:, seen], 0.0, 1 / precision) - log_normal(u[:, seen], mean, var)).sum(axis=1)
         factors.append(u)
     biases = [_draw_bias(sample, layer, rng, total) for layer in range(len(spec.biased))]
+    scales = _draw_scales(sample, rng, total)
     for e, blocks in enumerate(sample.problem.blocks):
         for b, block in enumerate(blocks):
             if block.side == 0:
-                _add_cells(sample, (e, b), factors, biases, rng, total)
+                own = [u * scales[:, None, block.relation] if n == block.other else u for n, u in enumerate(factors)]
+                _add_cells(sample, (e, b), own, biases, rng, total)
     return total
+
+
+def _draw_scales(sample, rng, total):
+    """Draws of d of each relation and factor, one where there are none, (N, M, K)."""
+    scales, prior = sample.known.scales, sample.spec.priors
+    if scales is None:
+        return np.ones((N, len(sample.spec.ends), 1))
+    d = np.zeros((N, *scales.on.shape))
+    for m, k in zip(*np.nonzero(scales.on), strict=True):
+        a, b = scales.beta.shape[m, k], scales.beta.rate[m, k]
+        beta = rng.gamma(a, 1 / b, N)
+        total += log_gamma(beta, prior.alpha_shape, prior.alpha_rate) - log_gamma(beta, a, b)
+        mean, var = scales.mean[m, k], scales.var[m, k]
+        d[:, m, k] = mean + np.sqrt(var) * rng.normal(size=N)
+        total += log_normal(d[:, m, k], 0.0, 1 / beta) - log_normal(d[:, m, k], mean, var)
+    return d
 
 
 def _draw_bias(sample, layer, rng, total):
@@ -109,15 +127,17 @@ def _add_cells(sample, place, factors, biases, rng, total):
         if tau is not None:
             total += log_normal(x, theta, 1 / tau[:, None]).sum(axis=1)
             continue
-        w, z, c = quadratic_bound(block.likelihood, x, *engine._moments(e, i, block, j), p)
+        w, z, c = quadratic_bound(block.likelihood, x, *engine._moments(e, i, block, j, sample.given), p)
         total += (c - w / 2 * (z - theta) ** 2).sum(axis=1)
 
 
-def left_out(spec, on):
+def left_out(spec, posterior):
     """What `elbo` leaves out (the level of each pair that is on) and what it adds (the log prior of the pattern)."""
-    level = spec.off_level
+    level, on, scales = spec.off_level, posterior.on, posterior.scales
     constant = level[0] * on.any(axis=0).sum() if spec.common else (level[:, None] * on).sum()
-    pattern = -0.5 * (np.log(spec.n_cells)[:, None] * carried(spec, on)).sum()
+    seen = carried(spec, on) if scales is None else scales.on
+    constant += 0.0 if scales is None else spec.scale_off_level * seen.sum()
+    pattern = -0.5 * (np.log(spec.n_cells)[:, None] * seen).sum()
     return constant - (pattern if spec.priors.vague else 0.0)
 
 
@@ -133,13 +153,15 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("scaled", [False, True], ids=["", "scaled"])
 @pytest.mark.parametrize("case", CASES)
-def test_matches_a_monte_carlo_estimate(case):
+def test_matches_a_monte_carlo_estimate(case, scaled):
     kinds, options = CASES[case]
-    sample = toy(kinds, **options)
+    sample = toy(kinds, relation_scales=scaled, **options)
+    assert (sample.known.scales is not None) == scaled
     draws = draw(sample, np.random.default_rng(5))
     error = draws.std() / np.sqrt(N)
-    exact = sample.bound() + left_out(sample.spec, sample.known.on)
+    exact = sample.bound() + left_out(sample.spec, sample.known)
     assert error < 0.2, "the estimate must be sharp enough to tell a missing term"
     assert abs(exact - draws.mean()) < 4 * error
 
@@ -152,8 +174,9 @@ def test_divergence_of_a_gamma():
     assert Gamma(np.array([a0]), np.array([b0])).divergence(a0, b0)[0] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_terms_of_a_map_fit_are_the_log_joint_density():
-    sample = toy((GAUSSIAN, JAAKKOLA, HYBRID), priors=PROPER, inference="map")
+@pytest.mark.parametrize("scaled", [False, True], ids=["", "scaled"])
+def test_terms_of_a_map_fit_are_the_log_joint_density(scaled):
+    sample = toy((GAUSSIAN, JAAKKOLA, HYBRID), priors=PROPER, inference="map", relation_scales=scaled)
     spec, posterior, s = sample.spec, sample.known, sample.state
     prior, alpha = spec.priors, posterior.alpha.mean
     expected = log_gamma(alpha, prior.alpha_shape, prior.alpha_rate).sum()
@@ -164,11 +187,13 @@ def test_terms_of_a_map_fit_are_the_log_joint_density():
         expected += log_normal(s.bias_mean[layer][seen], mu, posterior.bias.scale[layer]).sum()
         # Normalised up to the constant of p(μ), which no fit can change.
         expected += -0.5 * mu**2
+    if scaled:
+        expected += log_normal(posterior.scales.mean[posterior.scales.on], 0.0, 1.0).sum()
     engine = sample.placed()
     for e, blocks in enumerate(sample.problem.blocks):
         for b, block in enumerate(blocks):
             for i, (j, x, _) in enumerate(engine._cells[e][b] if block.side == 0 else ()):
-                theta, _ = engine._moments(e, i, block, j)
+                theta, _ = engine._moments(e, i, block, j, sample.given)
                 if block.likelihood == GAUSSIAN:
                     shape, rate = posterior.parameters[block.relation]
                     expected += log_normal(x, theta, rate / shape).sum()
@@ -185,6 +210,6 @@ def test_terms_of_a_map_fit_are_the_log_joint_density():
 def test_terms_are_named_and_add_up():
     sample = toy((GAUSSIAN, JAAKKOLA, HYBRID), priors=VAGUE)
     parts = terms(sample.spec, sample.posterior, sample.measured())
-    assert set(parts) == {"cells", "parameters", "factors", "biases", "pattern"}
+    assert set(parts) == {"cells", "parameters", "factors", "biases", "scales", "pattern"}
     assert sum(parts.values()) == pytest.approx(sample.bound())
     assert parts["pattern"] == pytest.approx(-0.5 * 3 * np.log(sample.spec.n_cells).sum())

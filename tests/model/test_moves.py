@@ -162,7 +162,7 @@ def sparse_toy(rng, n=60):
     u = [rng.normal(size=(n, 4)) * on[e] for e in range(3)]
     names = "abc"
     made = [Relation(f"r{m}", names[r], names[c], u[r] @ u[c].T) for m, (r, c) in enumerate([(0, 1), (1, 2), (2, 0)])]
-    options = FitOptions(n_factors=4, bias=False, priors=VAGUE, dtype="float64")
+    options = FitOptions(n_factors=4, bias=False, priors=VAGUE, dtype="float64", relation_scales=False)
     sample = random_sample(Collection(made), options, rng)
     for e in range(3):
         sample.state.mean[e][:] = u[e]

@@ -100,6 +100,20 @@ class RowPrior(NamedTuple):
     """Whether rows are points: their variances stay zero (MAP)."""
 
 
+class Scales(NamedTuple):
+    """How a factor acts in each relation, θ = Σ_k d_mk u_ik u_jk: mean and variance of d, zero where it does not."""
+
+    mean: Floats
+    """(M, K)."""
+    var: Floats
+    """(M, K)."""
+
+    def scaled(self, m: int, mean: Floats, var: Floats) -> tuple[Floats, Floats]:
+        """Mean d̄ ū and variance ⟨d²⟩⟨u²⟩ − d̄²ū² of d u, for factors of partners (..., K) in relation m."""
+        d, square = self.mean[m], self.mean[m] ** 2 + self.var[m]
+        return d * mean, square * var + self.var[m] * mean**2
+
+
 class Given(NamedTuple):
     """What engines take as fixed while they sweep or measure."""
 
@@ -111,6 +125,8 @@ class Given(NamedTuple):
     """Of each relation's likelihood."""
     slope: Floats
     """By how much the bound changes per unit of a relation's summed values, (M,); of least squares −⟨τ⟩/2."""
+    scales: Scales | None = None
+    """Of relations and factors; None where all are 1. A row then sees its partners' u times d."""
 
 
 class Swept(NamedTuple):
@@ -127,6 +143,10 @@ class Swept(NamedTuple):
     """Bias layers of the set, (B,)."""
     bias: Floats
     """Σ b̄, Σ (b̄² + b̃) and Σ log b̃ of each of these layers, (3, B)."""
+    scaling: Floats
+    """What the scales' update needs of the relations that the sweep completes, with the same quadratic forms,
+    (M, K + 2, K): with p_k = d̄_k ū_ik ū_jk, Σ w p pᵀ, then Σ w (z − b̄_i − b̄_j) p, then Σ w ⟨d²⟩⟨u_i²⟩⟨u_j²⟩. Zero
+    elsewhere; (0, 0, 0) where there are no scales."""
 
 
 class Engine(Protocol):

@@ -65,6 +65,19 @@ def pack(mean, var, active, pairs):
             pairs[i, k] = pairs[i, width + k] = 0
 
 
+@kernel
+def pack_scaled(mean, var, active, scale, scale_var, pairs):
+    """The same of d u in place of u: means d̄ ū, variances ⟨d²⟩ũ + d̃ ū²; scale and scale_var (K,)."""
+    width = pairs.shape[1] // 2
+    for i in range(len(mean)):
+        for k in range(len(active)):
+            u, d, d_var = np.float64(mean[i, active[k]]), scale[active[k]], scale_var[active[k]]
+            pairs[i, k] = d * u
+            pairs[i, width + k] = (d * d + d_var) * var[i, active[k]] + d_var * u * u
+        for k in range(len(active), width):
+            pairs[i, k] = pairs[i, width + k] = 0
+
+
 def copy_row(rows_at, row, scratch_at, writing):
     """Copy the parameters of a row to the scratch, or back, and then what the working precision has left of them."""
     rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)

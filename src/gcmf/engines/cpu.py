@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.engines.base import Swept
-from gcmf.engines.cell_kernels import cell_functions, pack
-from gcmf.engines.host import HostState
+from gcmf.engines.cell_kernels import cell_functions, pack, pack_scaled
+from gcmf.engines.host import HostState, no_scaling
 from gcmf.engines.layout import Layout
 from gcmf.engines.records import CHUNK, PASS, SCRATCH, Record
 from gcmf.engines.row_kernels import (
@@ -36,6 +36,8 @@ RANGE_COST = 20_000
 #: rounding of θ to float32 moves the bound of such a cell by √(w θ²) 1e-7 or more; and in a system that is as precise
 #: superfluous factors can no longer be told apart, so that steps overflow.
 PRECISE = 100.0
+#: Numbers that the sums for scales of one set may take, about; and the fewest groups of ranges, each with its own.
+MAX_SUMS, MIN_GROUPS = 1 << 22, 16
 #: Threads of one fit: no machine that this engine is for has more cores.
 MAX_THREADS = 256
 _NO_PIECES = np.iinfo(np.int64).max
@@ -83,14 +85,18 @@ class CpuEngine(HostState):
             parts = np.zeros((len(layout.pieces), work.width + 4, work.width))
             work.rows.set(parts=parts, longest=layout.longest)
             work.run(sum_pieces, len(parts))
-        work.run(sweep_rows)
+        scaling = no_scaling(self._problem, given)
+        work.sweep(scaled=bool(scaling.size))
         work.rows.set(longest=_NO_PIECES)
         totals = np.full(self._problem.n_relations, np.nan)
         totals[layout.relations[measured]] = work.totals.sum(axis=0)[measured]
         square, log_var = np.zeros((2, given.on.shape[1]))
         # In the order of the rows: the same bits for any number of threads.
         square[on], log_var[on] = work.sums.sum(axis=0)[:, : len(on)]
-        return Swept(totals, square, log_var, layout.layers, work.bias_sums.sum(axis=0))
+        if scaling.size:
+            places = np.append(on, [len(square), len(square) + 1])
+            scaling[np.ix_(layout.relations[measured], places, on)] = work.scaling(measured, len(on))
+        return Swept(totals, square, log_var, layout.layers, work.bias_sums.sum(axis=0), scaling)
 
     def measure(self, given: Given) -> Floats:
         """Summed values of the cells per relation, at the current parameters."""
@@ -140,8 +146,13 @@ class CpuEngine(HostState):
         packed = set[int]()  # entity sets
         for b, block in enumerate(blocks):
             other, theirs, slope = block.other, block.other_layer, float(given.slope[block.relation])
-            pairs, least_squares = self._pairs_of(other, width), block.likelihood.least_squares
-            if other not in packed:
+            # Each relation scales its partners by itself; where none does, one room serves all relations of a set.
+            room = other if given.scales is None else -1 - block.layer
+            pairs, least_squares = self._pairs_of(other, width, room), block.likelihood.least_squares
+            if given.scales is not None:
+                scale, scale_var = (np.ascontiguousarray(a[block.relation]) for a in given.scales)
+                pack_scaled(s.mean[other], s.var[other], on, scale, scale_var, pairs)
+            elif other not in packed:
                 pack(s.mean[other], s.var[other], on, pairs)
                 packed.add(other)
             np.add(s.bias_mean[theirs], block.offset, out=work.blocks.get("partner_bias", b), casting="same_kind")
@@ -154,16 +165,16 @@ class CpuEngine(HostState):
             work.sum_whole_rows(self._products)
         return work
 
-    def _pairs_of(self, e: int, width: int) -> Array:
-        """Room for the packed parameters of a set, one for all widths; what was there is lost."""
-        if (e, width) not in self._pairs:
-            d, room = self._problem.sizes[e], self._pairs.get((e, 0))
+    def _pairs_of(self, e: int, width: int, n: int) -> Array:
+        """Room n for the packed parameters of a set, one for all widths; what was there is lost."""
+        if (n, width) not in self._pairs:
+            d, room = self._problem.sizes[e], self._pairs.get((n, 0))
             if room is None or len(room) < 2 * d * width:
-                room = self._pairs[e, 0] = aligned(2 * d * width, self._dtype)
-                for other in [key for key in self._pairs if key[0] == e and key[1]]:
+                room = self._pairs[n, 0] = aligned(2 * d * width, self._dtype)
+                for other in [key for key in self._pairs if key[0] == n and key[1]]:
                     del self._pairs[other]
-            self._pairs[e, width] = room[: 2 * d * width].reshape(d, 2 * width)
-        return self._pairs[e, width]
+            self._pairs[n, width] = room[: 2 * d * width].reshape(d, 2 * width)
+        return self._pairs[n, width]
 
 
 class _Threads:
@@ -201,11 +212,13 @@ class _Pass:
         self.totals = np.zeros((d, n_blocks))
         self.sums, self.bias_sums = np.zeros((n_ranges, 2, width)), np.zeros((n_ranges, 3, n_blocks))
         self._turn = np.zeros(1, np.int64)
+        self._scaling = np.zeros(0)
         self.blocks, self.rows = layout.blocks.copy(), Record(PASS, layout.blocks.working)
         self.rows.set(
             blocks=self.blocks.array, width=width, single=self.rows.working.itemsize == 4, biased=layout.biased,
-            present=layout.present, guarded=layout.guarded, edges=edges, turn=self._turn, longest=_NO_PIECES,
-            pieces=layout.pieces, totals=self.totals, sums=self.sums, bias_sums=self.bias_sums,
+            present=layout.present, guarded=layout.guarded, edges=edges, groups=np.arange(n_ranges + 1),
+            turn=self._turn, longest=_NO_PIECES, pieces=layout.pieces, totals=self.totals, sums=self.sums,
+            bias_sums=self.bias_sums, scaling=self._scaling,
             **cell_functions(self.rows.working), **row_functions(guarded=layout.guarded),
         )  # fmt: skip
         self._active, self._bias_prior = np.zeros(width, np.int64), np.zeros((2, n_blocks))
@@ -225,6 +238,24 @@ class _Pass:
         self._turn[0] = 0
         n_ranges = len(self._edges) - 1 if n_ranges is None else n_ranges
         self._threads.run(n_ranges, lambda t: kernel(self.rows.array, self._scratch[t].array))
+
+    def sweep(self, *, scaled: bool) -> None:
+        """Sweep the rows; `scaled` sums up what the update of scales needs."""
+        if scaled != bool(self._scaling.size):
+            n_ranges, n_blocks, width = len(self._edges) - 1, len(self.layout.layers), self.width
+            # A group of ranges shares one sum of so many numbers: more groups where those are few.
+            n_groups = min(n_ranges, max(MAX_SUMS // (n_blocks * width * width), MIN_GROUPS)) if scaled else n_ranges
+            self._scaling = np.zeros((n_groups if scaled else 0, n_blocks, width + 2, width))
+            self.rows.set(scaling=self._scaling, groups=np.arange(n_groups + 1) * n_ranges // n_groups)
+        self._scaling[:] = 0.0
+        self.run(sweep_rows, len(self.rows.get("groups")) - 1)
+
+    def scaling(self, wanted: Array, n: int) -> Floats:
+        """What the sweep has summed up for the scales of these blocks and the first n factors, (blocks, n + 2, n)."""
+        sums = self._scaling.sum(axis=0)[wanted]
+        upper = np.triu(sums[:, :n, :n])
+        upper += np.triu(upper, 1).swapaxes(1, 2)
+        return np.concatenate([upper, sums[:, self.width :, :n]], axis=1)
 
     def begin(self, on: Array, prior: RowPrior, wanted: Array) -> None:
         """Take these factors and what is expected of them; nothing is summed yet."""

@@ -9,7 +9,7 @@ import numpy as np
 from gcmf.engines.base import State
 
 if TYPE_CHECKING:
-    from gcmf.engines.base import Array, Floats, Problem
+    from gcmf.engines.base import Array, Floats, Given, Problem
 
 
 class HostState:
@@ -116,6 +116,12 @@ class HostState:
         old = self._state
         self._state = State(mean, var, [b.copy() for b in old.bias_mean], [b.copy() for b in old.bias_var])
         return factor_sums(mean, var)
+
+
+def no_scaling(problem: Problem, given: Given) -> Floats:
+    """Room for what the update of scales needs, (M, K + 2, K), zero; nothing where there are no scales."""
+    K = given.on.shape[1]
+    return np.zeros((0, 0, 0) if given.scales is None else (problem.n_relations, K + 2, K))
 
 
 def factor_sums(mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:

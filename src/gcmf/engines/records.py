@@ -99,6 +99,7 @@ PASS = np.dtype([
     ("present", array(np.bool_)),  # (d,) which rows have any cells
     ("biased", array(np.bool_)),  # (B,) which blocks have biases
     ("edges", array(np.int64)),  # range r of the rows begins at edges[r]
+    ("groups", array(np.int64)),  # ranges groups[g] to groups[g + 1] are swept one after the other, by one thread
     ("turn", array(np.int64)),  # (1,) the next range, counted by all threads together
     ("wanted", array(np.bool_)),  # (B,) blocks whose cells are to be measured or weighed
     ("longest", np.int64),  # cells of a row above which it has been summed in pieces
@@ -108,6 +109,7 @@ PASS = np.dtype([
     ("sums", array(np.float64)),  # (R, 2, Kp): of the factors, by range
     ("bias_sums", array(np.float64)),  # (R, 3, B): of the biases
     ("worth", array(np.float64)),  # (R, 2, B, Kp): gain and energy of each factor
+    ("scaling", array(np.float64)),  # (G, B, Kp + 2, Kp): what the update of scales needs, by group; or nothing
 ])  # fmt: skip
 
 #: Room for one thread: a chunk of cells in the working precision, and one row in float64.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, Swept
-from gcmf.engines.host import HostState
+from gcmf.engines.host import HostState, no_scaling
 
 if TYPE_CHECKING:
     from gcmf.engines.base import Block, Floats, Given, Problem
@@ -29,18 +29,21 @@ class ReferenceEngine(HostState):
         blocks, totals = self._problem.blocks[e], np.full(self._problem.n_relations, np.nan)
         completed = [b for b in range(len(blocks)) if self._problem.measured(e, b)]
         totals[[blocks[b].relation for b in completed]] = 0.0
+        scaling = no_scaling(self._problem, given)
         self._writable()
         for i in range(self._problem.sizes[e]):
             before = [self._form(e, i, b, given) for b in completed]
             self._update_row(e, i, given)
             for b, form in zip(completed, before, strict=True):
                 totals[blocks[b].relation] += self._bound_row(e, i, b, form, given)
-        return self._summary(e, totals, given)
+                if given.scales is not None:
+                    scaling[blocks[b].relation] += self._scaling_row(e, i, b, form, given)
+        return self._summary(e, totals, scaling, given)
 
     def _form(self, e: int, i: int, b: int, given: Given) -> Form:
         """m, v, w, wz and the values of the cells of row i in block b."""
         block, (j, x, times) = self._problem.blocks[e][b], self._cells[e][b][i]
-        p, (m, v) = given.parameters[block.relation], self._moments(e, i, block, j)
+        p, (m, v) = given.parameters[block.relation], self._moments(e, i, block, j, given)
         w, wz = block.likelihood.quadratic(x, m, v, p)
         return m, v, times * w, times * wz, times * block.likelihood.value(x, m, v, p)
 
@@ -53,18 +56,33 @@ class ReferenceEngine(HostState):
         if block.likelihood.least_squares or self._guarded(e):
             return float(self._form(e, i, b, given)[-1].sum())
         m, v, w, wz, value = form
-        new, new_v = self._moments(e, i, block, self._cells[e][b][i][0])
+        new, new_v = self._moments(e, i, block, self._cells[e][b][i][0], given)
         step = wz * (new - m) - 0.5 * w * (new**2 + new_v - m**2 - v)
         return float((value + step / given.slope[block.relation]).sum())
 
-    def _summary(self, e: int, totals: Floats, given: Given) -> Swept:
+    def _scaling_row(self, e: int, i: int, b: int, form: Form, given: Given) -> Floats:
+        """Σ w p pᵀ, Σ w (z − b̄_i − b̄_j) p and Σ w ⟨d²⟩⟨u_i²⟩⟨u_j²⟩ of a row's cells, with the forms before its step."""
+        block, s, j = self._problem.blocks[e][b], self._state, self._cells[e][b][i][0]
+        _, _, w, wz, _ = form
+        u, u_var = _f8(s.mean[e][i]), _f8(s.var[e][i])
+        theirs, their_var = self._partners(block, j, given)
+        p = u * theirs
+        rest = wz - w * (s.bias_mean[block.layer][i] + s.bias_mean[block.other_layer][j] + block.offset)
+        return np.vstack([(p.T * w) @ p, rest @ p, (u**2 + u_var) * (w @ (theirs**2 + their_var))])
+
+    def _partners(self, block: Block, j: np.ndarray, given: Given) -> tuple[Floats, Floats]:
+        """Means and variances of the partners' factors as a row of this block sees them, times the scales."""
+        mean, var = _f8(self._state.mean[block.other][j]), _f8(self._state.var[block.other][j])
+        return (mean, var) if given.scales is None else given.scales.scaled(block.relation, mean, var)
+
+    def _summary(self, e: int, totals: Floats, scaling: Floats, given: Given) -> Swept:
         s, layers = self._state, [block.layer for block in self._problem.blocks[e]]
         present = np.any([self._has_cells[layer] for layer in layers], axis=0)[:, None]
         mean, var = _f8(s.mean[e]) - np.where(present & given.on[e], given.priors[e].mean, 0.0), _f8(s.var[e])
         bias, bias_var = (np.stack([_f8(a[n]) for n in layers]) for a in (s.bias_mean, s.bias_var))
         return Swept(
             totals, (mean**2 + var).sum(axis=0), _sum_log(var), np.array(layers),
-            np.stack([bias.sum(axis=1), (bias**2 + bias_var).sum(axis=1), _sum_log(bias_var.T)]),
+            np.stack([bias.sum(axis=1), (bias**2 + bias_var).sum(axis=1), _sum_log(bias_var.T)]), scaling,
         )  # fmt: skip
 
     def measure(self, given: Given) -> Floats:
@@ -85,7 +103,7 @@ class ReferenceEngine(HostState):
                 for i, (j, _, _) in enumerate(self._cells[e][b] if block.side == 0 else ()):
                     m, _, w, wz, _ = self._form(e, i, b, given)
                     u, u_var = _f8(s.mean[e][i]), _f8(s.var[e][i])
-                    p_j, p_var = _f8(s.mean[block.other][j]), _f8(s.var[block.other][j])
+                    p_j, p_var = self._partners(block, j, given)
                     p, spread = u * p_j, (u**2 + u_var) * p_var + u_var * p_j**2
                     gain[block.relation] += (wz - w * m) @ p + 0.5 * w @ (p**2 - spread)
                     energy[block.relation] += w @ p**2
@@ -94,11 +112,14 @@ class ReferenceEngine(HostState):
     def _measure_block(self, e: int, b: int, given: Given) -> float:
         return sum(float(self._form(e, i, b, given)[-1].sum()) for i in range(self._problem.sizes[e]))
 
-    def _moments(self, e: int, i: int, block: Block, j: np.ndarray) -> tuple[Floats, Floats]:
-        """m = ū_i·ū_j + b̄_i + b̄_j + offset and v = Σ_k [ū²_ik ũ_jk + ũ_ik ū²_jk + ũ_ik ũ_jk] + b̃_i + b̃_j."""
+    def _moments(self, e: int, i: int, block: Block, j: np.ndarray, given: Given) -> tuple[Floats, Floats]:
+        """m = ū_i·ū_j + b̄_i + b̄_j + offset and v = Σ_k [ū²_ik ũ_jk + ũ_ik ū²_jk + ũ_ik ũ_jk] + b̃_i + b̃_j.
+
+        Where there are scales, d u_j takes the place of u_j.
+        """
         s = self._state
         u, u_var = _f8(s.mean[e][i]), _f8(s.var[e][i])
-        p, p_var = _f8(s.mean[block.other][j]), _f8(s.var[block.other][j])
+        p, p_var = self._partners(block, j, given)
         mine, theirs = block.layer, block.other_layer
         m = p @ u + s.bias_mean[mine][i] + s.bias_mean[theirs][j] + block.offset
         v = p_var @ (u**2 + u_var) + p**2 @ u_var + s.bias_var[mine][i] + s.bias_var[theirs][j]
@@ -121,7 +142,7 @@ class ReferenceEngine(HostState):
                 continue
             _, _, w, wz, _ = self._form(e, i, b, given)
             wt = wz - w * (s.bias_mean[block.other_layer][j] + block.offset)
-            p, p_var = _f8(s.mean[block.other][np.ix_(j, on)]), _f8(s.var[block.other][np.ix_(j, on)])
+            p, p_var = (a[:, on] for a in self._partners(block, j, given))
             A[:n_u, :n_u] += (p.T * w) @ p + np.diag(w @ p_var)
             h[:n_u] += wt @ p
             seen[:n_u] = True

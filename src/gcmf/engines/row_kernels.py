@@ -77,27 +77,49 @@ def sweep_rows(passes, scratches):
     totals = array_of(rows.totals, (edges[-1], len(blocks)), np.float64)
     sums = array_of(scratch.row_sums, (len(blocks), width + 4, width), np.float64)
     before, present = array_of(scratch.before, None, np.float64), array_of(rows.present, None, np.bool_)
-    r = take(turn)
-    while r < len(edges) - 1:
-        for row in range(edges[r], edges[r + 1]):
-            if not present[row]:
-                continue  # an entity without data: its zeros stand for "see the prior"
-            call(rows.copy_row, (rows_at, row, scratch_at, False))
-            for b in range(len(blocks)):
-                sums_at = place_of(sums[b])
-                call(rows.sum_row, (rows_at, b, row, scratch_at, sums_at))
-                if rows.guarded or (wanted[b] and not blocks[b].least_squares):
-                    before[b] = call(rows.form_row, (rows_at, b, scratch_at, sums_at))
-            if rows.guarded:
-                call(rows.hold_row, (rows_at, row, scratch_at))
-            else:
-                call(rows.solve_row, (rows_at, row, scratch_at))
-                call(rows.copy_row, (rows_at, row, scratch_at, True))
-            for b in range(len(blocks)):
-                if wanted[b]:
-                    totals[row, b] = _bound_row(rows, b, row, before[b], scratch, sums[b])
-        call(rows.sum_moments, (rows_at, r, scratch_at))
-        r = take(turn)
+    groups, scaled = array_of(rows.groups, None, np.int64), rows.scaling.size > 0
+    scaling = array_of(rows.scaling, (len(groups) - 1, len(blocks), width + 2, width), np.float64)
+    g = take(turn)
+    while g < len(groups) - 1:
+        for r in range(groups[g], groups[g + 1]):
+            for row in range(edges[r], edges[r + 1]):
+                if not present[row]:
+                    continue  # an entity without data: its zeros stand for "see the prior"
+                call(rows.copy_row, (rows_at, row, scratch_at, False))
+                for b in range(len(blocks)):
+                    sums_at = place_of(sums[b])
+                    call(rows.sum_row, (rows_at, b, row, scratch_at, sums_at))
+                    if rows.guarded or (wanted[b] and not blocks[b].least_squares):
+                        before[b] = call(rows.form_row, (rows_at, b, scratch_at, sums_at))
+                if rows.guarded:
+                    call(rows.hold_row, (rows_at, row, scratch_at))
+                else:
+                    call(rows.solve_row, (rows_at, row, scratch_at))
+                    call(rows.copy_row, (rows_at, row, scratch_at, True))
+                for b in range(len(blocks)):
+                    if wanted[b]:
+                        totals[row, b] = _bound_row(rows, b, row, before[b], scratch, sums[b])
+                    if scaled and wanted[b]:
+                        _add_scaling(rows, b, scratch, sums[b], scaling[g, b])
+            call(rows.sum_moments, (rows_at, r, scratch_at))
+        g = take(turn)
+
+
+@part
+def _add_scaling(rows, b, scratch, sums, out):
+    """Add what the cells of a row say of their relation's scales: Σ w p pᵀ (upper part), Σ w r p, Σ w ⟨p²⟩.
+
+    With p_k the factor's part of θ, and r = z − b̄_i − b̄_j.
+    """
+    width, w = rows.width, array_of(rows.blocks, None, BLOCK)[b].scale
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    bias = array_of(scratch.row_bias, None, np.float64)[b]
+    for k in range(rows.n_factors):
+        u = w * mean[k]
+        for other in range(k // LANES * LANES, width):
+            out[k, other] += u * mean[other] * sums[k, other]
+        out[width, k] += u * (sums[width + TARGET, k] - bias * sums[width + FIRST, k])
+        out[width + 1, k] += w * (mean[k] * mean[k] + var[k]) * (sums[k, k] + sums[width + SPREAD, k])
 
 
 def sum_row(rows_at, b, row, scratch_at, out_at):

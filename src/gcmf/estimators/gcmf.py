@@ -66,6 +66,9 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         "group" lets each entity set choose its factors (gCMF); "common" makes all factors shared (CMF).
     bias
         Row and column biases: True, False, or by relation name, e.g. {"ratings": True, "genres": "cols"}.
+    relation_scales
+        A scale per relation and factor, so that a factor can act in each relation with another strength or sign, or
+        not at all: True, False, or "auto" (where an odd cycle, a repeated relation or one of a set with itself is).
     inference
         "vb" for variational Bayes, "map" for a point estimate (needs proper `priors`).
     priors
@@ -99,6 +102,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     n_factors: int | Literal["auto"] = field(default="auto", kw_only=False)
     sharing: Sharing = "group"
     bias: bool | Mapping[str, BiasSides] = True
+    relation_scales: bool | Literal["auto"] = "auto"
     inference: Inference = "vb"
     priors: Priors | Mapping[str, float] | None = None
     max_iter: int = 1000
@@ -337,7 +341,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not hasattr(self, "_fitted"):
             return head
         fitted = self._fitted
-        role, _ = roles(fitted.ends, fitted.on[:, : fitted.n_factors])
+        role, _ = roles(fitted.ends, fitted.on[:, : fitted.n_factors], fitted.seen)
         counts = ", ".join(f"{role.count(r)} {r}" for r in ("shared", "partial", "private") if r in role) or "none"
         relations = (
             f"{r.name}: {r.rows} × {r.cols} ({r.likelihood}), {total:.1%} explained"

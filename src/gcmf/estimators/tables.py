@@ -43,7 +43,7 @@ def structure_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     n, names = _shown(fitted, weak=weak), [r.name for r in fitted.schema.relations]
     activity = fitted.activity[:, :n].T
     table = pd.DataFrame(activity, index=fitted.factor_names[:n], columns=list(fitted.schema.entities))
-    role, reached = roles(fitted.ends, fitted.on[:, :n])
+    role, reached = roles(fitted.ends, fitted.on[:, :n], fitted.seen)
     table["role"] = [*role[: fitted.n_factors], *["weak"] * (n - fitted.n_factors)]
     table["relations"] = [tuple(names[m] for m in relations) for relations in reached]
     return table

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gcmf.model.posterior import given_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gcmf.engines.base import Engine, State
+    from gcmf.engines.base import Engine, Scales, State
     from gcmf.methods.run import Run
     from gcmf.methods.stages import Stage
 
@@ -21,7 +23,7 @@ class Redrawn:
     Bounds of two draws differ by chance: when cells change, all of the trace moves to where the new ones have it.
     """
 
-    def __init__(self, method: Stage, run: Run, engine_of: Callable[[State, int], Engine]) -> None:
+    def __init__(self, method: Stage, run: Run, engine_of: Callable[[State, int, Scales | None], Engine]) -> None:
         self._method, self._run, self._engine_of = method, run, engine_of
         self._n = 0
 
@@ -39,5 +41,6 @@ class Redrawn:
         arrived = self._method.arrived(change, size, flat)
         self._n += 1
         if not arrived and self._n in DRAW_AT:
-            self._run.change_engine(lambda state: self._engine_of(state, self._n))
+            scales = given_of(self._run.spec, self._run.posterior).scales
+            self._run.change_engine(lambda state: self._engine_of(state, self._n, scales))
         return arrived

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.methods.scaling import Scaling
 from gcmf.methods.search import Search
 from gcmf.model import moves
 from gcmf.model.elbo import elbo
-from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters
+from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters, update_scale_prior
 from gcmf.model.init import start
 from gcmf.model.posterior import Moments, Posterior, given_of
 
@@ -39,16 +40,18 @@ class Run:
         """Added to the bound: a constant that joins what was found under one prior to what is under another."""
         self.structured: float | None = None
         """The bound when the structure was settled, if it is: by it runs compare, whatever was added to predict."""
-        self._search = Search(spec)
+        self._search, self._scaling = Search(spec), Scaling(spec)
         self._kept: dict[str, tuple[Posterior, NDArray[np.float64]]] = {}
 
-    def begin(self, on: NDArray[np.bool_], *, dtype: str, rng: np.random.Generator) -> None:
-        """Start from random factors where `on` allows them."""
-        state, self.posterior = start(self.spec, on, dtype=dtype, rng=rng)
+    def begin(
+        self, on: NDArray[np.bool_], *, dtype: str, rng: np.random.Generator, reach: NDArray[np.bool_] | None = None
+    ) -> None:
+        """Start from random factors where `on` allows them, seen by the relations that `reach` allows."""
+        state, self.posterior = start(self.spec, on, dtype=dtype, rng=rng, reach=reach)
         self.engine.place(state)
 
     def sweep(self, *, pooled: bool = False, held: int = 0) -> None:
-        """One iteration: every entity set, then α, the likelihoods' parameters and the bias priors.
+        """One iteration: every entity set, then α, scales, the likelihoods' parameters and the bias priors.
 
         `pooled` and `held` are about α, see `update_alpha`.
         """
@@ -57,6 +60,9 @@ class Run:
         # Each relation is measured by one of its two sets.
         self.measured = np.fmax.reduce([of_set.measured for of_set in swept])
         posterior = update_alpha(spec, self.posterior._replace(moments=Moments.swept(swept)), pooled=pooled, held=held)
+        if posterior.scales is not None and not pooled:
+            sums = np.add.reduce([of_set.scaling for of_set in swept])
+            posterior, self.measured = self._scaling.moved(self.engine, posterior, given, self.measured, sums)
         posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
         posterior, self.measured = self._search.tried(self.engine, posterior, self.measured)
         self.posterior = moves.shift(spec, self.engine, posterior)
@@ -67,9 +73,18 @@ class Run:
         square, (bias_sum, bias_square) = self.engine.leap(slot, length)
         moments = posterior.moments._replace(square=square, bias_sum=bias_sum, bias_square=bias_square)
         posterior = update_alpha(spec, posterior._replace(moments=moments))
+        posterior = self._leapt_scales(posterior, slot, length)
         self.measured = self.engine.measure(given_of(spec, posterior))
         self.posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
         return self.bound()
+
+    def _leapt_scales(self, posterior: Posterior, slot: str, length: float) -> Posterior:
+        """D̄ ← d̄ + length (d̄ − d̄ kept there), as factors and biases; variances stay."""
+        scales, before = posterior.scales, self._kept[slot][0].scales
+        if scales is None or before is None:
+            return posterior
+        mean = scales.mean + length * (scales.mean - before.mean)
+        return posterior._replace(scales=update_scale_prior(self.spec, scales._replace(mean=mean)))
 
     def bound(self) -> float:
         """Return the bound after a sweep."""

@@ -119,18 +119,20 @@ class Variational:
         if not self._switching or spec.common or room == 0 or self._n_trials == MAX_TRIALS:
             return False
         self._n_trials += 1
-        on = self._private(room)
-        pays = self._try(lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng), room)
+        on, reach = self._private(room)
+        pays = self._try(lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng, reach=reach), room)
         self._n_offered = 2 * self._n_offered if pays else 1
         return pays
 
-    def _private(self, n: int) -> NDArray[np.bool_]:
-        """Where n factors live of which each is private to a relation, the relations in turn, (E, n)."""
+    def _private(self, n: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Where n factors live of which each is private to a relation, the relations in turn: (E, n) and (M, n)."""
         spec, on = self._run.spec, np.zeros((len(self._run.spec.sizes), n), dtype=bool)
         relations = self._rng.permutation(len(spec.ends)).tolist()
+        reach = np.zeros((len(relations), n), dtype=bool)
         for column in range(n):
-            on[list(spec.ends[relations[column % len(relations)]]), column] = True
-        return on
+            m = relations[column % len(relations)]
+            on[list(spec.ends[m]), column] = reach[m, column] = True
+        return on, reach
 
     def _unpack(self) -> bool:
         """Cut the factors that few of their relations know well, all at once; kept only if the bound is higher.
@@ -155,9 +157,10 @@ class Variational:
         if not self._switching or n < self._max_factors or n == 0:
             return False
         n_more = max(min(n, most_factors(spec) - n), 0) if self._auto else N_BEYOND
-        on = np.ones((len(spec.sizes), n_more), dtype=bool) if spec.common else self._private(n_more)
+        everywhere = [np.ones((n_of, n_more), dtype=bool) for n_of in (len(spec.sizes), len(spec.ends))]
+        on, reach = everywhere if spec.common else self._private(n_more)
         pays = n_more > 0 and self._try(
-            lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng), n_more, keep=self._auto
+            lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng, reach=reach), n_more, keep=self._auto
         )
         self.capped = pays and not self._auto
         if pays and self._auto:
@@ -169,7 +172,7 @@ class Variational:
 
         Sweeps of the trial are no part of the trace; the bound of one that is kept becomes its last entry.
         """
-        run, before, bound = self._run, self._run.posterior.on, -np.inf
+        run, before, bound = self._run, self._run.posterior, -np.inf
         run.keep("before the trial")
         try:
             run.posterior = change()
@@ -178,13 +181,13 @@ class Variational:
                 self._settled_sweep(held)
                 if self._interrupted():
                     return False
-                if n == GROW_SWEEPS + 1 and self._restructure() and np.array_equal(run.posterior.on, before):
+                if n == GROW_SWEEPS + 1 and self._restructure() and _alike(run.posterior, before):
                     break
             self._restructure()
             self._settled_sweep()
             bound = run.bound()
             pays = bound - run.trace[-1] > max(GROW_GAIN, 10.0 * self._tol * run.size(bound))
-            lasts = not np.array_equal(run.posterior.on, before)
+            lasts = not _alike(run.posterior, before)
         finally:
             if bound > run.trace[-1] and keep:
                 run.trace[-1] = bound
@@ -193,6 +196,13 @@ class Variational:
                 run.restore("before the trial")
             run.drop("before the trial")
         return pays and lasts
+
+
+def _alike(one: Posterior, other: Posterior) -> bool:
+    """Whether the same factors are where they are in the other, and the same relations see them."""
+    if one.scales is not None and other.scales is not None and not np.array_equal(one.scales.on, other.scales.on):
+        return False
+    return np.array_equal(one.on, other.on)
 
 
 def most_factors(spec: Spec) -> int:

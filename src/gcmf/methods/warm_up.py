@@ -48,11 +48,15 @@ def turn(run: Run, since: int) -> bool:
     bound = run.bound() if exact else run.touched_bound()
     better = False
     run.keep("before the turn")
+    run.posterior = gauge.absorb(spec, run.engine, run.posterior)
     for T in gauge.turns(spec, run.posterior, run.engine.second_moments(), bold=since > 0):
         run.posterior = update_alpha(spec, moves.transform(run.engine, run.posterior, T))
         better = run.touched_bound() > bound
         if better:
             break
+        run.restore("before the turn")
+        run.posterior = gauge.absorb(spec, run.engine, run.posterior)
+    if not better:
         run.restore("before the turn")
     run.drop("before the turn")
     return better

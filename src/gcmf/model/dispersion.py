@@ -33,7 +33,7 @@ def overdispersed(spec: Spec, posterior: Posterior, state: State, data: Collecti
         p = likelihood.settled(posterior.parameters[m], spec.parameter_prior)
         squares, expected, chance = 0.0, 0.0, 0.0
         for (i, j, value), weight in sample(data.relations[spec.schema.relations[m].name].cells):
-            biases, parts = predictors(spec, state, m, i, j)
+            biases, parts = predictors(spec, posterior, state, m, (i, j))
             theta = biases + parts.sum(axis=1)
             certain = np.zeros_like(theta)
             variance = likelihood.variance(theta, certain, p)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.gamma import log_density
-from gcmf.model.structure import carried
+from gcmf.model.structure import reached
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,6 +36,7 @@ def terms(spec: Spec, posterior: Posterior, measured: Floats) -> dict[str, float
         "parameters": _parameters(spec, posterior),
         "factors": factors(spec, posterior),
         "biases": biases(spec, posterior),
+        "scales": _scales(spec, posterior),
         "pattern": _pattern(spec, posterior),
     }
 
@@ -64,9 +65,22 @@ def _factors(spec: Spec, posterior: Posterior) -> float:
     return float((each + np.where(unit, 0.0, prior))[on].sum())
 
 
+def _scales(spec: Spec, posterior: Posterior) -> float:
+    """Σ_mk { ½⟨log β⟩ − ⟨β⟩⟨d²⟩/2 + ½ log d̃ + ½ + G(β) } over the relations that see the factor; points: see hyper."""
+    scales = posterior.scales
+    if scales is None:
+        return 0.0
+    if spec.point:
+        return -0.5 * float((scales.mean**2 + np.log(2.0 * np.pi))[scales.on].sum())
+    beta, log_var = scales.beta, np.log(np.where(scales.on, scales.var, 1.0))
+    each = 0.5 * (beta.mean_log - beta.mean * scales.square + log_var + 1.0)
+    prior = beta.divergence(spec.priors.alpha_shape, spec.priors.alpha_rate) - spec.scale_off_level
+    return float((each + prior)[scales.on].sum())
+
+
 def _pattern(spec: Spec, posterior: Posterior) -> float:
     """−½ log n_m for every relation that a factor reaches, the log prior of the on/off pattern."""
-    return -float(spec.price @ carried(spec, posterior.on).sum(axis=1)) if spec.priors.vague else 0.0
+    return -float(spec.price @ reached(spec, posterior).sum(axis=1)) if spec.priors.vague else 0.0
 
 
 def _biases(spec: Spec, posterior: Posterior) -> float:

@@ -10,7 +10,7 @@ from gcmf.data.cells import Triplets, holes
 from gcmf.data.parts import pick
 from gcmf.data.positions import Runs
 from gcmf.data.split import draw
-from gcmf.model.structure import carried
+from gcmf.model.structure import reached
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,11 +51,14 @@ def explain(spec: Spec, posterior: Posterior, state: State, data: Collection) ->
     return Explained(np.array(bias), np.stack(factors), np.array(total))
 
 
-def predictors(spec: Spec, state: State, m: int, i: Indices, j: Indices) -> tuple[Floats, Floats]:
-    """What θ of cells of relation m is made of: biases and offset (n,), and each factor's part (n, K)."""
-    (r, c), s = spec.ends[m], state
+def predictors(
+    spec: Spec, posterior: Posterior, s: State, m: int, cells: tuple[Indices, Indices]
+) -> tuple[Floats, Floats]:
+    """What θ of cells (i, j) of relation m is made of: biases and offset (n,), and each factor's part (n, K)."""
+    (r, c), (i, j), scales = spec.ends[m], cells, posterior.scales
     biases = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[2 * m + 1][j] + spec.offset[m]
-    return biases, s.mean[r][i].astype(np.float64) * s.mean[c][j]
+    parts = s.mean[r][i].astype(np.float64) * s.mean[c][j]
+    return biases, parts if scales is None else parts * scales.mean[m]
 
 
 def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: int) -> tuple[float, Floats, float]:
@@ -70,7 +73,7 @@ def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: i
     for (i, j, value), weight in sample(relation.cells):
         x = (value.astype(np.float64) - spec.center[m]) / spec.scale[m]
         low, high = min(low, x.min()), max(high, x.max())
-        b, p = predictors(spec, s, m, i, j)
+        b, p = predictors(spec, posterior, s, m, (i, j))
         plain += weight * float(deviance(x, np.full_like(x, spec.offset[m])).sum())
         base += weight * float(deviance(x, b).sum())
         alone += weight * deviance(x[:, None], b[:, None] + p).sum(axis=0)
@@ -78,8 +81,8 @@ def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: i
     if low == high:
         return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
     # The same sums in another order would leave a rounding error where a factor adds nothing at all.
-    reached = carried(spec, posterior.on)[m]
-    return 1.0 - base / plain, np.where(reached, (base - alone) / plain, 0.0), 1.0 - whole / plain
+    seen = reached(spec, posterior)[m]
+    return 1.0 - base / plain, np.where(seen, (base - alone) / plain, 0.0), 1.0 - whole / plain
 
 
 def sample(cells: Cells) -> Iterator[tuple[Triplets, float]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from gcmf.model.explained import Explained, explain
-from gcmf.model.structure import carried
+from gcmf.model.structure import reached
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,10 +22,19 @@ if TYPE_CHECKING:
     from gcmf.data.zeros import Drawn
     from gcmf.engines.base import State
     from gcmf.likelihoods import Likelihood
-    from gcmf.model.posterior import Posterior
+    from gcmf.model.posterior import Posterior, RelationScales
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.floating[Any]]
+
+
+class FittedScales(NamedTuple):
+    """How each factor acts in each relation, θ = Σ_k d_mk u_ik u_jk: (M, K) each."""
+
+    mean: NDArray[np.float64]
+    var: NDArray[np.float64]
+    on: NDArray[np.bool_]
+    """Which relations see the factor; mean and variance are exactly zero elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,8 @@ class Fitted:
     n_weak: int = 0
     """The last so many columns of the arrays above are weak factors: predictions are made with them, but they do not
     pass the on/off test, and no table shows them unless it is asked to."""
+    scales: FittedScales | None = None
+    """Of relations and factors, where the model has them; without, a factor acts alike between all its sets."""
     drawn: Mapping[str, Drawn] = field(default_factory=dict)
     """Relations that were fitted from some of their zeros, drawn and weighed: how many, and of how many."""
 
@@ -83,6 +94,11 @@ class Fitted:
     def factor_names(self) -> list[str]:
         """F1, F2 and so on; then the weak ones, W1, W2 and so on."""
         return [f"F{k + 1}" for k in range(self.n_factors)] + [f"W{k + 1}" for k in range(self.n_weak)]
+
+    @property
+    def seen(self) -> NDArray[np.bool_] | None:
+        """Which relations see each factor, (M, K), where scales say so."""
+        return None if self.scales is None else self.scales.on
 
     @property
     def ends(self) -> tuple[tuple[int, int], ...]:
@@ -140,15 +156,20 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
         activity=activity,
         explained=Explained(explained.bias, explained.factors[:, order], explained.total),
         n_weak=posterior.n_weak,
+        scales=None if posterior.scales is None else _fitted_scales(posterior.scales, order),
     )
+
+
+def _fitted_scales(scales: RelationScales, order: NDArray[np.intp]) -> FittedScales:
+    return FittedScales(scales.mean[:, order], scales.var[:, order], scales.on[:, order])
 
 
 def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np.intp]:
     """Shared first, private last; within a role, the factor that explains most first. Weak ones after all others."""
-    reached, weak = carried(spec, posterior.on), np.arange(posterior.n_factors) >= posterior.n_strong
-    reach = reached.sum(axis=0)
+    there, weak = reached(spec, posterior), np.arange(posterior.n_factors) >= posterior.n_strong
+    reach = there.sum(axis=0)
     role = np.where(reach == len(spec.ends), 0, np.where(reach > 1, 1, 2))
-    first = np.where(reached.any(axis=0), reached.argmax(axis=0), 0)
+    first = np.where(there.any(axis=0), there.argmax(axis=0), 0)
     weight = explained.factors.sum(axis=0)
     return np.lexsort((-weight, np.where(role == 2, first, 0), role, weak))
 

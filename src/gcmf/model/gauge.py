@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.model.hyper import update_alpha
+from gcmf.model.hyper import update_alpha, update_scale_prior
+from gcmf.model.spec import spanning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
+
+#: Scales that differ by no more than this, of about one, are alike.
+ALIKE = 1e-6
+#: The logarithm of the largest scale that a set takes over.
+LARGEST = 5.0
 
 
 def single_table(spec: Spec) -> bool:
@@ -75,12 +81,55 @@ def _one_row_set(spec: Spec) -> bool:
     return len({r for r, _ in spec.ends}) == 1
 
 
+def absorb(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
+    """Let factors take over what they can of the scales: d → d/(s_r s_c), u_r → s_r u_r, u_c → s_c u_c.
+
+    Sizes come as near to one as may be, in logarithms, and the signs of a spanning forest become positive; no predictor
+    changes, nor, with vague priors, the bound. In a triangle sizes then are one, so that factors may be turned again.
+    """
+    scales = posterior.scales
+    if scales is None or not spec.priors.vague or spec.point or spec.common or spec.unit_variance.any():
+        return posterior
+    size = np.ones(posterior.on.shape)
+    for k in range(posterior.n_factors):
+        seen = np.flatnonzero(scales.mean[:, k])
+        if len(seen):
+            own = _absorbed(len(size), [spec.ends[m] for m in seen.tolist()], scales.mean[seen, k])
+            # Of a factor that is nearly gone in some relation, what is left elsewhere would become too small for b₀.
+            size[:, k] = own if np.abs(np.log(np.abs(own))).max() < LARGEST else 1.0
+    square, log_var = engine.transform([np.diag(s) for s in size])
+    rest = 1.0 / (size[spec.sides[0]] * size[spec.sides[1]])
+    scales = update_scale_prior(spec, scales._replace(mean=scales.mean * rest, var=scales.var * rest**2))
+    moments = posterior.moments._replace(square=square, log_var=log_var)
+    return update_alpha(spec, posterior._replace(moments=moments, scales=scales))
+
+
+def _absorbed(n: int, ends: list[tuple[int, int]], d: Floats) -> Floats:
+    """By what the n sets multiply one factor, which these relations scale by d, (n,)."""
+    joins = np.zeros((len(ends), n))
+    for m, pair in enumerate(ends):
+        for e in pair:
+            joins[m, e] += 1.0
+    size = np.exp(np.linalg.pinv(joins) @ np.log(np.abs(d)))
+    tree, sign = spanning(n, ends), np.zeros(n)
+    for first in range(n):
+        sign[first] = sign[first] or 1.0
+        reached = [first]
+        for e in reached:
+            for m in np.flatnonzero(tree).tolist():
+                other = ends[m][1] if ends[m][0] == e else ends[m][0]
+                if e in ends[m] and sign[other] == 0.0:
+                    sign[other] = sign[e] * np.sign(d[m])
+                    reached.append(other)
+    return np.asarray(size * sign)
+
+
 def turns(spec: Spec, posterior: Posterior, M: Floats, *, bold: bool) -> Iterator[Floats]:
     """Yield transformations T_e towards the group sparsity, (E, K, K); the first that raises the bound is to be kept.
 
     M holds the second moments of all sets. `bold` tries shears before it settles for a rotation.
     """
-    if single_table(spec):
+    if single_table(spec) and posterior.scales is None:
         yield from principal_axes(spec, M)
         return
     for sheared in (True, False) if bold and free_axes(spec) else (False,):
@@ -132,4 +181,8 @@ def sparsest_axes(spec: Spec, posterior: Posterior, M: Floats, *, sheared: bool)
     if sheared and spec.two_colors is not None:
         color = spec.two_colors
     same = (posterior.on[:, :, None] == posterior.on[:, None, :]).all(axis=0)
+    if posterior.scales is not None:
+        # Of factors that some relation scales differently a mixture would be seen as something else.
+        d = posterior.scales.mean
+        same &= (np.abs(d[:, :, None] - d[:, None, :]) <= ALIKE).all(axis=0)
     return np.asarray(sparsest(M.copy(), weight, same, color, sheared)[color])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, polygamma
@@ -13,7 +13,7 @@ from gcmf.model.posterior import BiasPrior
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.model.posterior import Posterior
+    from gcmf.model.posterior import Posterior, RelationScales
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
@@ -70,6 +70,65 @@ def _shape_of(gap: float) -> float:
     for _ in range(10):
         a = max(a - (np.log(a) - digamma(a) - gap) / (1.0 / a - polygamma(1, a)), a / 10.0)
     return float(min(a, MAX_POOLING))
+
+
+class ScaleStep(NamedTuple):
+    """A step of the scales of all relations, and what it does to the bound as far as quadratic forms tell, (M,)."""
+
+    mean: Floats
+    var: Floats
+    cells: Floats
+    """What the cells gain."""
+    prior: Floats
+    """What ⟨log p(d)⟩ and the entropy gain."""
+
+
+def step_scales(spec: Spec, scales: RelationScales, sums: Floats) -> ScaleStep:
+    """d̃ = 1/(⟨β⟩ + Σ w ⟨u_i²⟩⟨u_j²⟩), and the means of a relation jointly, d̄ = A⁻¹ h.
+
+    A is diag(1/d̃) + Σ w ū_ik ū_jk ū_il ū_jl for l ≠ k, and h_k = Σ w (z − b̄_i − b̄_j) ū_ik ū_jk. `sums` has these sums
+    with d̄ ū_j in place of ū_j (see `Swept`), so that what is solved for is by how many times each mean changes.
+    """
+    beta = np.ones_like(scales.mean) if spec.point else scales.beta.mean
+    mean, var = scales.mean.copy(), scales.var.copy()
+    cells, prior = np.zeros(len(mean)), np.zeros(len(mean))
+    for m, (S, h, Q) in enumerate(zip(sums[:, :-2], sums[:, -2], sums[:, -1], strict=True)):
+        k = np.flatnonzero(scales.on[m] & (Q > 0.0) & (scales.mean[m] != 0.0))
+        if not len(k):
+            continue
+        d, square, precision = scales.mean[m, k], scales.square[m, k], beta[m, k]
+        weight = Q[k] / square
+        A = S[np.ix_(k, k)]
+        np.fill_diagonal(A, d**2 * (weight + precision))
+        times = _solved(A, h[k])
+        mean[m, k], var[m, k] = times * d, 0.0 if spec.point else 1.0 / (weight + precision)
+        # Differences, and not differences of sums: what is left of large numbers would be noise.
+        step = times - 1.0
+        grown = d**2 * step * (times + 1.0) + var[m, k] - scales.var[m, k]
+        np.fill_diagonal(A, 0.0)
+        cells[m] = step @ (h[k] - A @ np.ones(len(k)) - 0.5 * A @ step) - 0.5 * weight @ grown
+        logs = 0.0 if spec.point else np.log(var[m, k] / scales.var[m, k])
+        prior[m] = 0.5 * float(np.sum(logs - precision * grown))
+    return ScaleStep(mean, var, cells, prior)
+
+
+def _solved(A: Floats, h: Floats) -> Floats:
+    """A⁻¹ h of a positive definite A; where rounding leaves it indefinite, one after the other from all ones."""
+    size = np.sqrt(A.diagonal())
+    try:
+        L = np.linalg.cholesky(A / np.outer(size, size))
+        return np.asarray(np.linalg.solve(L.T, np.linalg.solve(L, h / size)) / size)
+    except np.linalg.LinAlgError:
+        x = np.ones(len(h))
+        for k in range(len(h)):
+            x[k] += (h[k] - A[k] @ x) / A[k, k]
+        return x
+
+
+def update_scale_prior(spec: Spec, scales: RelationScales) -> RelationScales:
+    """β: a = a₀ + ½, b = b₀ + ⟨d²⟩/2. Scales of a MAP fit have β = 1: with it free their density has no maximum."""
+    shape = np.full(scales.mean.shape, spec.priors.alpha_shape + 0.5)
+    return scales._replace(beta=Gamma(shape, shape if spec.point else spec.priors.alpha_rate + scales.square / 2.0))
 
 
 def update_parameters(spec: Spec, posterior: Posterior, measured: Floats) -> Posterior:

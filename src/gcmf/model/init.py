@@ -8,18 +8,25 @@ import numpy as np
 
 from gcmf.engines.base import State
 from gcmf.gamma import Gamma
-from gcmf.model.posterior import BiasPrior, Moments, Posterior
+from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales
+from gcmf.model.structure import carried
 
 if TYPE_CHECKING:
     from gcmf.model.spec import Spec
 
+#: Variance that scales start with; their size is 1.
+SCALE_VAR = 0.01
 
-def start(spec: Spec, on: np.ndarray, *, dtype: str, rng: np.random.Generator) -> tuple[State, Posterior]:
+
+def start(
+    spec: Spec, on: np.ndarray, *, dtype: str, rng: np.random.Generator, reach: np.ndarray | None = None
+) -> tuple[State, Posterior]:
     """Entries of U ~ N(0, K^-1/2), so that each predictor has about unit variance.
 
     ⟨α⟩ starts at the precision of those entries and is held there for a while by the driver, so that no factor
     is switched off before it was tried; flatter priors let K factors fit the noise first (measured on
-    MovieLens 1M: 0.886 instead of 0.855 after five sweeps), much tighter ones fall into the all-off optimum.
+    MovieLens 1M: 0.886 instead of 0.855 after five sweeps), much tighter ones fall into the all-off optimum. `reach`
+    says which relations see each factor, (M, K); without it, those whose sets hold it.
     """
     n_factors = on.shape[1]
     size = n_factors**-0.25
@@ -49,4 +56,13 @@ def start(spec: Spec, on: np.ndarray, *, dtype: str, rng: np.random.Generator) -
         bias=BiasPrior(layers, layers + 1.0 / (1.0 + spec.n_bias), layers + 1.0),
         on=on.copy(),
         moments=Moments.of(state),
+        scales=_scales(spec, carried(spec, on) if reach is None else reach, rng) if spec.scaled else None,
     )
+
+
+def _scales(spec: Spec, on: np.ndarray, rng: np.random.Generator) -> RelationScales:
+    """Sizes of one. Where a factor's signs could not make up for them, signs are random: every combination is tried."""
+    signs = np.where(spec.forest[:, None], 1.0, rng.choice([-1.0, 1.0], on.shape))
+    shape = np.full(on.shape, spec.priors.alpha_shape + 0.5)
+    var = np.where(on, 0.0 if spec.point else SCALE_VAR, 0.0)
+    return RelationScales(np.where(on, signs, 0.0), var, Gamma(shape, shape.copy()), on.copy())

@@ -11,6 +11,7 @@ import numpy as np
 
 from gcmf.gamma import Gamma
 from gcmf.model.init import start
+from gcmf.model.posterior import RelationScales
 from gcmf.model.structure import Change
 
 if TYPE_CHECKING:
@@ -37,17 +38,27 @@ def shift(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
 def transform(engine: Engine, posterior: Posterior, T: Floats) -> Posterior:
     """Turn the factors of every entity set, ū ← ū T_e, T (E, K, K); what is off stays off. α is left to its update."""
     square, log_var = engine.transform([T_e * on for T_e, on in zip(T, posterior.on, strict=True)])
-    return posterior._replace(moments=posterior.moments._replace(square=square, log_var=log_var))
+    scales = posterior.scales
+    if scales is not None:
+        # Only factors are mixed that have the same scales; variances may differ a little.
+        share = T[0] ** 2 / (T[0] ** 2).sum(axis=0)
+        scales = scales._replace(var=np.where(scales.on, scales.var @ share, 0.0))
+    return posterior._replace(moments=posterior.moments._replace(square=square, log_var=log_var), scales=scales)
 
 
 def restructure(engine: Engine, posterior: Posterior, changed: list[Change]) -> Posterior:
     """Make the changes: a cut factor continues in further columns, a dead one is gone."""
-    new_columns = {change.k: change.columns for change in changed}
-    source, on = [], []
+    new_columns = {change.k: change for change in changed}
+    source, on, reach = [], [], []
     for k in range(posterior.n_factors):
-        for column in new_columns.get(k, (tuple(posterior.on[:, k].tolist()),)):
+        for n, column in enumerate(new_columns[k].columns if k in new_columns else [posterior.on[:, k]]):
             source.append(k)
             on.append(column)
+            if posterior.scales is not None:
+                reach.append(new_columns[k].reach[n] if k in new_columns else posterior.scales.on[:, k])
+    scales = posterior.scales
+    if scales is not None:
+        scales = scales.columns(source, np.array(reach, dtype=bool).reshape(-1, len(scales.on)).T)
     kept = np.array(on, dtype=bool).reshape(-1, len(posterior.on)).T
     selected = np.eye(posterior.n_factors)[:, source]
     square, log_var = engine.transform([selected * held for held in kept])
@@ -55,6 +66,7 @@ def restructure(engine: Engine, posterior: Posterior, changed: list[Change]) -> 
         alpha=Gamma(posterior.alpha.shape[:, source], posterior.alpha.rate[:, source]),
         on=kept,
         moments=posterior.moments._replace(square=square, log_var=log_var),
+        scales=scales,
     )
 
 
@@ -64,17 +76,28 @@ def drop(engine: Engine, posterior: Posterior, weak: NDArray[np.intp]) -> Poster
     return restructure(engine, posterior, dead)._replace(n_weak=posterior.n_weak - len(dead)) if dead else posterior
 
 
-def extend(
-    spec: Spec, engine: Engine, posterior: Posterior, on: NDArray[np.bool_], rng: np.random.Generator
-) -> Posterior:
-    """Add factors that live where `on` (E, n) says, at a random place."""
-    state, fresh = start(spec, on, dtype=str(engine.dtype), rng=rng)
+def extend(  # noqa: PLR0913 - where, and by chance
+    spec: Spec, engine: Engine, posterior: Posterior, on: NDArray[np.bool_], rng: np.random.Generator,
+    *, reach: NDArray[np.bool_] | None = None,
+) -> Posterior:  # fmt: skip
+    """Add factors that live where `on` (E, n) says, at a random place; `reach` (M, n): which relations see them."""
+    state, fresh = start(spec, on, dtype=str(engine.dtype), rng=rng, reach=reach)
     square, log_var = engine.extend(state.mean, state.var)
     old, sums = posterior.alpha, posterior.moments
     return posterior._replace(
         alpha=Gamma(_beside(old.shape, fresh.alpha.shape), _beside(old.rate, fresh.alpha.rate)),
         on=_beside(posterior.on, on),
         moments=sums._replace(square=_beside(sums.square, square), log_var=_beside(sums.log_var, log_var)),
+        scales=_scales_beside(posterior.scales, fresh.scales),
+    )
+
+
+def _scales_beside(left: RelationScales | None, right: RelationScales | None) -> RelationScales | None:
+    if left is None or right is None:
+        return None
+    beta = Gamma(_beside(left.beta.shape, right.beta.shape), _beside(left.beta.rate, right.beta.rate))
+    return RelationScales(
+        _beside(left.mean, right.mean), _beside(left.var, right.var), beta, _beside(left.on, right.on)
     )
 
 

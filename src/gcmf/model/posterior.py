@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gcmf.engines.base import Given, RowPrior
+from gcmf.engines.base import Given, RowPrior, Scales
 from gcmf.engines.host import factor_sums
+from gcmf.gamma import Gamma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.engines.base import State, Swept
-    from gcmf.gamma import Gamma
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
@@ -58,6 +58,27 @@ class Moments(NamedTuple):
         return cls(np.array([swept.square for swept in sets]), np.array([swept.log_var for swept in sets]), *layers)
 
 
+class RelationScales(NamedTuple):
+    """d ~ N(0, 1/β) of each relation and factor, θ = Σ_k d_mk u_ik u_jk: q(d) = N(mean, var), q(β) a Gamma, (M, K)."""
+
+    mean: Floats
+    var: Floats
+    beta: Gamma
+    on: NDArray[np.bool_]
+    """False where a relation does not see the factor, and mean and variance are exactly zero."""
+
+    @property
+    def square(self) -> Floats:
+        """⟨d²⟩, (M, K)."""
+        return self.mean**2 + self.var
+
+    def columns(self, source: list[int], on: NDArray[np.bool_]) -> RelationScales:
+        """Return the scales of these factors, some of them several times, in the relations that see them."""
+        beta = Gamma(self.beta.shape[:, source], self.beta.rate[:, source])
+        mean, var = (np.where(on, a[:, source], 0.0) for a in (self.mean, self.var))
+        return RelationScales(mean, var, beta, on)
+
+
 class Posterior(NamedTuple):
     """The approximate posterior apart from q(U) and q(b), of which only sums are known here."""
 
@@ -74,6 +95,8 @@ class Posterior(NamedTuple):
     moments: Moments
     n_weak: int = 0
     """The last so many factors are there for predictions alone, and no part of the structure."""
+    scales: RelationScales | None = None
+    """Of relations and factors, where the model has them."""
 
     @property
     def n_factors(self) -> int:
@@ -99,4 +122,5 @@ def row_priors(spec: Spec, posterior: Posterior) -> tuple[RowPrior, ...]:
 def given_of(spec: Spec, posterior: Posterior) -> Given:
     """What a sweep takes as fixed."""
     slopes = [kind.slope(p) for kind, p in zip(spec.likelihoods, posterior.parameters, strict=True)]
-    return Given(posterior.on, row_priors(spec, posterior), posterior.parameters, np.array(slopes))
+    scales = None if posterior.scales is None else Scales(posterior.scales.mean, posterior.scales.var)
+    return Given(posterior.on, row_priors(spec, posterior), posterior.parameters, np.array(slopes), scales)

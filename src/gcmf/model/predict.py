@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gcmf.engines.base import Scales
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -44,7 +46,7 @@ def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
     mean, std = np.empty((len(i), len(j))), np.empty((len(i), len(j)))
     for left in range(0, len(j), _TILE[1]):
         cols = slice(left, left + _TILE[1])
-        col_entities = _entities(fitted, fitted.ends[m][1], 2 * m + 1, j[cols])
+        col_entities = _partners(fitted, m, j[cols])
         for top in range(0, len(i), _TILE[0]):
             rows = slice(top, top + _TILE[0])
             row_entities = _entities(fitted, fitted.ends[m][0], 2 * m, i[rows])
@@ -63,12 +65,19 @@ def _theta_grid(rows: _Entities, cols: _Entities) -> tuple[Floats, Floats]:
 
 def theta_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> tuple[Floats, Floats]:
     """Mean and variance of θ: m = ū_i·ū_j + b̄_i + b̄_j, v = Σ[ū²ũ + ũū² + ũũ] + b̃_i + b̃_j."""
-    r, c = fitted.ends[m]
-    u, u_var, b, b_var = _entities(fitted, r, 2 * m, i)
-    p, p_var, d, d_var = _entities(fitted, c, 2 * m + 1, j)
+    u, u_var, b, b_var = _entities(fitted, fitted.ends[m][0], 2 * m, i)
+    p, p_var, d, d_var = _partners(fitted, m, j)
     mean = np.einsum("nk,nk->n", u, p) + b + d + fitted.offset[m]
     var = np.einsum("nk,nk->n", u**2 + u_var, p_var) + np.einsum("nk,nk->n", u_var, p**2)
     return mean, var + b_var + d_var
+
+
+def _partners(fitted: Fitted, m: int, j: Indices) -> _Entities:
+    """Factors and bias of columns as rows of relation m see them: times its scales."""
+    mean, var, bias, bias_var = _entities(fitted, fitted.ends[m][1], 2 * m + 1, j)
+    if fitted.scales is not None:
+        mean, var = Scales(fitted.scales.mean, fitted.scales.var).scaled(m, mean, var)
+    return mean, var, bias, bias_var
 
 
 def _entities(fitted: Fitted, e: int, layer: int, i: Indices) -> _Entities:

@@ -17,7 +17,7 @@ from gcmf.gamma import with_mode
 from gcmf.likelihoods import Likelihood, ParameterPrior, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -62,6 +62,8 @@ class Spec:
     unit_variance: NDArray[np.bool_]
     """Sets whose α is held at 1, (E,)."""
     priors: Priors
+    scaled: bool = False
+    """Whether relations have scales, one for each factor."""
 
     @cached_property
     def n_bias(self) -> NDArray[np.float64]:
@@ -76,18 +78,12 @@ class Spec:
     @cached_property
     def two_colors(self) -> NDArray[np.int64] | None:
         """0 or 1 for each set such that every relation is between a 0 and a 1; None if there is an odd cycle, (E,)."""
-        color: dict[int, int] = {}
-        for first in range(len(self.sizes)):
-            color.setdefault(first, 0)
-            reached = [first]
-            for e in reached:
-                for other in [c if r == e else r for r, c in self.ends if e in (r, c)]:
-                    if other not in color:
-                        color[other] = 1 - color[e]
-                        reached.append(other)
-        if any(color[r] == color[c] for r, c in self.ends):
-            return None
-        return np.array([color[e] for e in range(len(self.sizes))])
+        return _two_colors(len(self.sizes), self.ends)
+
+    @cached_property
+    def forest(self) -> NDArray[np.bool_]:
+        """Relations of a spanning forest of the schema, (M,): what they do to a factor, its sets could do."""
+        return spanning(len(self.sizes), self.ends)
 
     @cached_property
     def layers(self) -> tuple[list[int], ...]:
@@ -129,6 +125,12 @@ class Spec:
         return np.where(self.unit_variance, 0.0, level)
 
     @cached_property
+    def scale_off_level(self) -> float:
+        """What a scale adds to the bound when it is off: as `off_level`, for one number."""
+        a0, b0 = self.priors.alpha_shape, self.priors.alpha_rate
+        return float(gammaln(0.5) + 0.5 - 0.5 * np.log(0.5) + a0 * np.log(b0) - gammaln(a0)) * self.priors.vague
+
+    @cached_property
     def creep(self) -> NDArray[np.float64]:
         """How many times shorter than the data allow the steps are that the bound of each relation takes, (M,).
 
@@ -142,6 +144,39 @@ class Spec:
     def price(self) -> NDArray[np.float64]:
         """½ log n_m, what a factor pays for reaching a relation, (M,)."""
         return 0.5 * np.log(np.maximum(self.n_cells, 1.0))
+
+
+def spanning(n: int, ends: Iterable[tuple[int, int]]) -> NDArray[np.bool_]:
+    """Mark the relations between n sets that join what no earlier one has joined, (M,)."""
+    label, tree = list(range(n)), []
+    for r, c in ends:
+        old, new = label[r], label[c]
+        tree.append(old != new)
+        label = [new if one == old else one for one in label]
+    return np.array(tree, dtype=bool)
+
+
+def can_profit(n: int, ends: tuple[tuple[int, int], ...]) -> bool:
+    """Whether scales say what factors of n sets cannot: an odd cycle, a repeated relation, or one of a set with itself.
+
+    In a forest they would be redundant: a set that is scaled scales the relation.
+    """
+    return len({frozenset(pair) for pair in ends}) < len(ends) or _two_colors(n, ends) is None
+
+
+def _two_colors(n: int, ends: tuple[tuple[int, int], ...]) -> NDArray[np.int64] | None:
+    color: dict[int, int] = {}
+    for first in range(n):
+        color.setdefault(first, 0)
+        reached = [first]
+        for e in reached:
+            for other in [c if r == e else r for r, c in ends if e in (r, c)]:
+                if other not in color:
+                    color[other] = 1 - color[e]
+                    reached.append(other)
+    if any(color[r] == color[c] for r, c in ends):
+        return None
+    return np.array([color[e] for e in range(n)])
 
 
 def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
@@ -183,6 +218,7 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         point=options.inference == "map",
         unit_variance=np.array([name in options.unit_variance for name in schema.entities]),
         priors=options.priors,
+        scaled=can_profit(len(sizes), ends) if options.relation_scales == "auto" else bool(options.relation_scales),
     )  # fmt: skip
     return spec, problem
 

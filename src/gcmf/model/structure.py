@@ -40,12 +40,28 @@ class Change(NamedTuple):
     columns: tuple[Column, ...]
     lost: tuple[int, ...] = ()
     """Relations that no longer see the factor."""
+    reach: tuple[Column, ...] = ()
+    """Which relations see each of the columns, where relations have scales; elsewhere their sets say so."""
 
 
 def carried(spec: Spec, on: Flags) -> Flags:
     """Which factor reaches which relation: both its entity sets must hold it, (M, K)."""
     held = on[spec.sides]
     return np.asarray(held[0] & held[1])
+
+
+def reached(spec: Spec, posterior: Posterior) -> Flags:
+    """Which factor reaches which relation, as the scales have it or as the sets imply, (M, K)."""
+    return carried(spec, posterior.on) if posterior.scales is None else posterior.scales.on
+
+
+def scale_costs(posterior: Posterior) -> Floats | float:
+    """What being seen by a relation costs its scale: ½ log(⟨d²⟩/d̃), (M, K); nothing where there are none."""
+    scales = posterior.scales
+    if scales is None:
+        return 0.0
+    square, var = (np.where(scales.on, a, 1.0) for a in (scales.square, scales.var))
+    return np.asarray(0.5 * np.log(square / var))
 
 
 def costs(spec: Spec, posterior: Posterior) -> Floats:
@@ -64,7 +80,9 @@ def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, r
     their gains (Cauchy-Schwarz), so they are taken cheapest first while that is still paid for.
     """
     taken, accepted = np.zeros(len(spec.ends)), []
-    for change in sorted(single_changes(spec, posterior.on, gain, costs(spec, posterior))):
+    seen = None if posterior.scales is None else posterior.scales.on
+    gain = gain - scale_costs(posterior)
+    for change in sorted(single_changes(spec, posterior.on, gain, costs(spec, posterior), seen)):
         lost, extra = list(change.lost), max(len(change.columns) - 1, 0)
         root = np.sqrt(np.maximum(energy[lost, change.k], 0.0))
         if extra <= room and change.loss + float(taken[lost] @ root) < 0:
@@ -83,13 +101,15 @@ def cuts(spec: Spec, posterior: Posterior) -> list[Change]:
     on, sums, d = posterior.on, posterior.moments, spec.n_entities[:, None]
     variance = np.exp(np.where(on, sums.log_var / d, 0.0))
     known = np.where(on, 1.0 - d * variance / np.where(on, sums.square, 1.0), 0.0)
-    reached, well = carried(spec, on), known[spec.sides].min(axis=0) > WELL_KNOWN
+    there, well = reached(spec, posterior), known[spec.sides].min(axis=0) > WELL_KNOWN
     changes = []
     for k in range(posterior.n_factors):
-        parts = [np.flatnonzero(reached[:, k] & side[:, k]).tolist() for side in (well, ~well)]
+        parts = [np.flatnonzero(there[:, k] & side[:, k]).tolist() for side in (well, ~well)]
         if all(parts) and _lacking(spec, *parts) > FEW_LACK:
-            columns = [column for part in parts for column in _parts(len(on), [spec.ends[m] for m in part])]
-            changes.append(Change(0.0, k, tuple(columns)))
+            columns = [(column, part) for part in parts for column in _parts(len(on), [spec.ends[m] for m in part])]
+            seen = tuple(_within(spec.ends, column, part) for column, part in columns)
+            reach = () if posterior.scales is None else seen
+            changes.append(Change(0.0, k, tuple(column for column, _ in columns), reach=reach))
     return changes
 
 
@@ -106,13 +126,18 @@ def _lacking(spec: Spec, some: list[int], others: list[int]) -> float:
     return share
 
 
-def single_changes(spec: Spec, on: Flags, gain: Floats, cost: Floats) -> Iterator[Change]:
-    """Yield the best change of each factor that raises the bound when made alone."""
+def single_changes(spec: Spec, on: Flags, gain: Floats, cost: Floats, seen: Flags | None = None) -> Iterator[Change]:
+    """Yield the best change of each factor that raises the bound when made alone.
+
+    `seen` says which relations see each factor, (M, K), where they may stop to one by one; gains are then less the
+    costs of scales.
+    """
     net = gain - spec.price[:, None]
     # The others gain more in each of their relations than they cost in all sets.
-    doubtful = np.where(carried(spec, on), net, np.inf).min(axis=0) < cost.sum(axis=0)
+    doubtful = np.where(carried(spec, on) if seen is None else seen, net, np.inf).min(axis=0) < cost.sum(axis=0)
     for k in np.flatnonzero(doubtful).tolist():
-        factor = _Factor(spec.ends, k, tuple(on[:, k].tolist()), net[:, k].tolist(), cost[:, k].tolist())
+        relations = None if seen is None else tuple(seen[:, k].tolist())
+        factor = _Factor(spec.ends, k, tuple(on[:, k].tolist()), net[:, k].tolist(), cost[:, k].tolist(), relations)
         best = factor.without(range(len(spec.ends))) if spec.common else factor.best()
         if best.loss < 0:
             yield best
@@ -130,11 +155,28 @@ class _Factor(NamedTuple):
     net: list[float]
     """Gain of each relation less its price."""
     cost: list[float]
+    seen: Column | None = None
+    """Which relations see the factor, where scales let each of them stop to by itself."""
 
     def best(self) -> Change:
-        """The best of leaving everything, leaving entity sets, and leaving one relation, which may cut the factor."""
+        """The best of leaving everything, leaving entity sets, and leaving one relation, which may cut the factor.
+
+        Where relations have scales, they may also be left one after the other.
+        """
         reached = self._reached(self.column)
-        return min([self.without(reached), self._shrink(), *(self.without([m]) for m in reached)])
+        thinned = [] if self.seen is None else [self._thin()]
+        return min([self.without(reached), self._shrink(), *(self.without([m]) for m in reached), *thinned])
+
+    def _thin(self) -> Change:
+        """Leave relations one after the other while that pays."""
+        kept = self._reached(self.column)
+        best = self._change(kept)
+        while kept:
+            smallest, at = min((self._change([m for m in kept if m != one]), one) for one in kept)
+            if smallest.loss >= best.loss:
+                break
+            best, kept = smallest, [m for m in kept if m != at]
+        return best
 
     def without(self, relations: Collection[int]) -> Change:
         """Leave these relations."""
@@ -154,16 +196,23 @@ class _Factor(NamedTuple):
         return best
 
     def _reached(self, column: Column) -> list[int]:
-        return [m for m, (r, c) in enumerate(self.ends) if column[r] and column[c]]
+        held = [m for m, (r, c) in enumerate(self.ends) if column[r] and column[c]]
+        return held if self.seen is None else [m for m in held if self.seen[m]]
 
     def _change(self, kept: list[int]) -> Change:
         """Keep the factor in these relations and what they imply: one column per connected part."""
         columns = _parts(len(self.column), [self.ends[m] for m in kept])
-        seen = {m for column in columns for m in self._reached(column)}
+        seen = {m for column in columns for m in self._reached(column)} if self.seen is None else set(kept)
         lost = tuple(m for m in self._reached(self.column) if m not in seen)
         left = [e for e, held in enumerate(self.column) if held and not any(column[e] for column in columns)]
         loss = sum(self.net[m] for m in lost) - sum(self.cost[e] for e in left)
-        return Change(loss, self.k, columns, lost)
+        reach = () if self.seen is None else tuple(_within(self.ends, column, kept) for column in columns)
+        return Change(loss, self.k, columns, lost, reach)
+
+
+def _within(ends: tuple[tuple[int, int], ...], column: Column, relations: Collection[int]) -> Column:
+    """Which of the relations are between sets of a column, as a row of flags."""
+    return tuple(m in relations and column[r] and column[c] for m, (r, c) in enumerate(ends))
 
 
 def _parts(n: int, edges: list[tuple[int, int]]) -> tuple[Column, ...]:
@@ -176,8 +225,10 @@ def _parts(n: int, edges: list[tuple[int, int]]) -> tuple[Column, ...]:
     return tuple(tuple(one == group for one in label) for group in groups)
 
 
-def roles(ends: tuple[tuple[int, int], ...], on: Flags) -> tuple[list[str], list[list[int]]]:
-    """Role of each factor, and the relations it reaches."""
-    reached = [[m for m, (r, c) in enumerate(ends) if on[r, k] and on[c, k]] for k in range(on.shape[1])]
+def roles(ends: tuple[tuple[int, int], ...], on: Flags, seen: Flags | None = None) -> tuple[list[str], list[list[int]]]:
+    """Role of each factor, and the relations it reaches: those between its sets, or `seen` (M, K)."""
+    if seen is None:
+        seen = np.array([on[r] & on[c] for r, c in ends])
+    reached = [np.flatnonzero(seen[:, k]).tolist() for k in range(on.shape[1])]
     names = ["shared" if len(found) == len(ends) else "private" if len(found) == 1 else "partial" for found in reached]
     return names, reached

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
-    from gcmf.engines.base import Problem, State
+    from gcmf.engines.base import Problem, Scales, State
     from gcmf.model.spec import Spec
 
 
@@ -42,13 +42,13 @@ class Zeros:
     def __bool__(self) -> bool:
         return bool(self._cells)
 
-    def problem(self, state: State | None, n: int, n_threads: int) -> Problem:
+    def problem(self, state: State | None, n: int, n_threads: int, scales: Scales | None = None) -> Problem:
         """Return the problem with draw n of the zeros, as this state of the model asks for them; at first all alike."""
         sides = {}
         with ThreadPoolExecutor(n_threads) as pool:
             for m, cells in self._cells.items():
                 seed = np.random.SeedSequence(self._seed.entropy, spawn_key=(*self._seed.spawn_key, n, m))
-                drawn = draw_zeros(cells, self._expected(state, m), seed, run=pool.map)
+                drawn = draw_zeros(cells, self._expected(state, m, scales), seed, run=pool.map)
                 sides[m] = drawn.rows, drawn.cols
                 n_listed = cells.n_cells - n_blanks(cells)
                 self.drawn[self._spec.schema.relations[m].name] = Drawn(drawn.n_cells - n_listed, n_blanks(cells))
@@ -58,7 +58,9 @@ class Zeros:
         )
         return replace(self._problem, blocks=blocks)
 
-    def _expected(self, state: State | None, m: int) -> Callable[[NDArray[Any]], NDArray[np.float32]]:
+    def _expected(
+        self, state: State | None, m: int, scales: Scales | None
+    ) -> Callable[[NDArray[Any]], NDArray[np.float32]]:
         """⟨exp θ⟩ = exp(m + v/2), at most 1: by how much a zero's loss, softplus or less than that, pulls at θ.
 
         Without v, zeros would be overlooked where the model does not know what to expect, and it would then expect
@@ -70,6 +72,8 @@ class Zeros:
             return lambda rows: np.full((len(rows), len(cols)), level)
         p, p_var, d, d_var = (a[cols] for a in (state.mean[c], state.var[c], state.bias_mean[2 * m + 1],
                                                 state.bias_var[2 * m + 1]))  # fmt: skip
+        if scales is not None:
+            p, p_var = scales.scaled(m, p, p_var)
         partners = np.concatenate([p, 0.5 * p_var, 0.5 * p**2], axis=1).astype(np.float32).T
         theirs = (d + 0.5 * d_var + self._spec.offset[m]).astype(np.float32)
 

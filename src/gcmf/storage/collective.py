@@ -18,7 +18,7 @@ from gcmf.data.zeros import Drawn
 from gcmf.errors import GcmfError, StorageError
 from gcmf.likelihoods import known
 from gcmf.model.explained import Explained
-from gcmf.model.fitted import Fitted
+from gcmf.model.fitted import Fitted, FittedScales
 from gcmf.storage.ids import decode
 from gcmf.storage.layout import SCHEMA, MalformedError, Matcher, refuse, refuse_faults
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
 
 #: Fields of `Fitted` that are more than arrays; each has its own place in the document.
-_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "units", "explained", "drawn")
+_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "units", "explained", "drawn", "scales")
 _INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "UInt64")
 
 
@@ -55,6 +55,7 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
         ],
         "fitted": {f.name: _listed(getattr(fitted, f.name)) for f in fields(fitted) if f.name not in _OWN_PLACE},
         "explained": fitted.explained._asdict(),
+        **({} if fitted.scales is None else {"scales": fitted.scales._asdict()}),
     }
 
 
@@ -148,6 +149,7 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
         likelihoods=likelihoods,
         units=tuple(_read_units(r, m) for m, r in enumerate(relations)),
         explained=Explained(**document["explained"]),
+        scales=FittedScales(**document["scales"]) if "scales" in document else None,
         drawn={r["name"]: _read_drawn(r["zeros"], m) for m, r in enumerate(relations) if "zeros" in r},
         **arrays,
     )  # fmt: skip
@@ -206,6 +208,20 @@ def _check_numbers(fitted: Fitted) -> None:
         "fitted/on says that a factor is off which is active": bool((fitted.activity[off] != 0).any()),
     }
     refuse_faults(faults)
+    if fitted.scales is not None:
+        _check_scales(fitted, fitted.scales)
+
+
+def _check_scales(fitted: Fitted, scales: FittedScales) -> None:
+    """Refuse scales of factors that are not there."""
+    held = np.array([fitted.on[r] & fitted.on[c] for r, c in fitted.ends])
+    unseen = ~scales.on
+    refuse_faults({
+        "scales/on says that a relation sees a factor that its sets do not hold": bool((scales.on & ~held).any()),
+        "scales/on says that a relation does not see a factor that it scales": bool(
+            (scales.mean[unseen] != 0).any() or (scales.var[unseen] != 0).any()
+        ),
+    })  # fmt: skip
 
 
 # --- ids ----------------------------------------------------------------------------------------------------

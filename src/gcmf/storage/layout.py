@@ -93,6 +93,11 @@ COLLECTIVE = {
         "activity": Piece(("entities", "factors"), 0.0, SHARE),
         "n_weak": int,
     },
+    "scales?": {
+        "mean": Piece(("relations", "factors")),
+        "var": Piece(("relations", "factors"), 0.0),
+        "on": Piece(("relations", "factors"), types=("bool",)),
+    },
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),
