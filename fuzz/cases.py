@@ -89,7 +89,19 @@ def ordinary_schema(rng: Rng, likelihoods: Sequence[Any] = LIKELIHOODS, noise: f
         drawn.entities = {ends[0]: range(sizes[ends[0]] + 2)}
     if rng.random() < 0.2:
         drawn.options["bias"] = {m.name: str(rng.choice(["rows", "cols"])) for m in drawn.matrices}
+    if rng.random() < 0.25:
+        drawn.matrices.append(_again(drawn.matrices[0], u, rng, likelihoods))
+    if rng.random() < 0.2:
+        drawn.options["relation_scales"] = bool(rng.random() < 0.5)
     return drawn
+
+
+def _again(first: Matrix, u: dict[str, Floats], rng: Rng, likelihoods: Sequence[Any]) -> Matrix:
+    """Another relation between the same sets, with scales and signs of its own."""
+    likelihood, (r, c) = likelihoods[int(rng.integers(len(likelihoods)))], first.ends
+    scales = rng.choice([-1.0, 0.0, 1.0, 2.0], u[r].shape[1])
+    x = cells(predictor(u[r] * scales, u[c], rng), likelihood, float(rng.choice(NOISES)), rng)
+    return Matrix(f"{first.name} again", first.ends, pierce(x, rng), likelihood, "dense")
 
 
 def schema_options(rng: Rng) -> dict[str, Any]:

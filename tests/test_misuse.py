@@ -111,7 +111,6 @@ REFUSED = [
     ("poisson of -1", lambda: build(-np.ones((2, 2)), "poisson"), DataError, "integers >= 0"),
     # --- schema
     ("rows == cols", lambda: build(X[:8], cols="a"), DataError, "with itself"),
-    ("the same pair twice", lambda: together(one(X), one(X, name="y")), DataError, "both join 'a' and 'b'"),
     ("the same name twice", lambda: together(one(X), one(X, cols="c")), DataError, "2 relations are named 'x'"),
     ("sizes disagree", lambda: together(one(X), one(X[:5], cols="c", name="y")), DataError, "sizes must agree"),
     ("rows=3", lambda: build(X, rows=3), DataError, "rows= must be a non-empty string"),

@@ -148,13 +148,9 @@ def test_repeated_name():
 
 
 @pytest.mark.parametrize(("rows", "cols", "shape"), [("user", "movie", (2, 3)), ("movie", "user", (3, 2))])
-def test_two_relations_between_the_same_sets(rows, cols, shape):
-    (fault,) = faults(OK, Relation("again", rows, cols, np.ones(shape)))
-    assert fault.startswith(
-        "relations 'ok' and 'again' both join 'user' and 'movie', which the model does not cover yet and"
-        " would fit wrongly. Merge them into one relation, or give one side of one of them an"
-        " entity set of its own"
-    )
+def test_two_relations_between_the_same_sets_are_taken(rows, cols, shape):
+    data = Collection([OK, Relation("again", rows, cols, np.ones(shape))])
+    assert (data.schema.entities, data.n_cells) == (("user", "movie"), 12)
 
 
 def test_relation_of_a_set_with_itself():

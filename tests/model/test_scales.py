@@ -13,6 +13,7 @@ from gcmf.fit import fit
 from gcmf.methods.scaling import Scaling
 from gcmf.model import gauge, moves, structure
 from gcmf.model.hyper import step_scales, update_alpha, update_scale_prior
+from gcmf.model.joins import join_alike
 from gcmf.model.posterior import Moments
 from gcmf.model.predict import predict_grid
 from gcmf.model.spec import can_profit
@@ -164,6 +165,37 @@ def test_which_schemas_can_profit(ends, expected):
     assert can_profit(1 + max(map(max, ends)), tuple(ends)) is expected
 
 
+def test_two_columns_that_are_one_are_joined():
+    """Two relations of a triangle share a factor, which two columns hold: one is enough, for the same predictions."""
+    sample = scaled(priors=VAGUE, seed=4, n_factors=2, bias=False)
+    everywhere = np.array([[True, True], [False, True], [True, True]])
+    mean = np.where(everywhere, [[1.2, 0.4], [0.0, 0.9], [-0.7, 1.1]], 0.0)
+    scales = sample.known.scales._replace(mean=mean, var=np.where(everywhere, 1e-4, 0.0), on=everywhere)
+    sample = sample.knowing(scales=scales).updated(update_alpha)
+    for e in range(3):
+        sample.state.var[e][:] *= 1e-4
+    apart = structure.Change(
+        0.0, 0, ((True, True, False), (True, False, True)), reach=((True, False, False), (False, False, True))
+    )
+    split = sample.moved(moves.restructure, [apart])
+    assert split.known.n_factors == 3
+    # In between the second column may be of another size and sign.
+    split.state.mean[0][:, 1] *= -2.0
+    split.state.var[0][:, 1] *= 4.0
+    split.known.scales.mean[2, 1] /= -2.0
+    split = split.updated(update_alpha)
+    after = split.moved(lambda engine, posterior: join_alike(split.spec, engine, posterior))
+    assert after.known.n_factors == 2
+    assert sorted(map(tuple, after.known.scales.on.T.tolist())) == [(True, False, True), (True, True, True)]
+    np.testing.assert_allclose(after.measured(), sample.measured(), rtol=0.02)
+    assert after.bound() > split.bound()
+
+
+def test_factors_that_differ_are_not_joined():
+    sample = scaled(priors=VAGUE, n_factors=2, on=np.array([[True, True], [True, False], [False, True]]))
+    assert join_alike(sample.spec, sample.placed(), sample.posterior) is None
+
+
 # --- what they find -----------------------------------------------------------------------------------------
 
 SIZES = {"a": 60, "b": 50, "c": 40}
@@ -203,6 +235,28 @@ def test_factors_of_two_of_three_relations_are_found(seed):
     )
     given = fit(data, known, np.random.default_rng(seed), ()).summarize(data)
     assert error(model.fitted_, truth) < 1.01 * error(given, truth)
+
+
+def twice(seed):
+    """Two relations between the same sets: a factor of each, and one that they use with opposite signs."""
+    rng = np.random.default_rng(seed)
+    u, v = rng.normal(size=(60, 3)), rng.normal(size=(50, 3))
+    made = []
+    for name, d in (("likes", (1.0, 1.0, 0.0)), ("returns", (-1.0, 0.0, 1.0))):
+        x = (u * d) @ v.T + 0.5 * rng.normal(size=(60, 50))
+        made.append(Relation(name, "user", "item", np.where(rng.random(x.shape) < 0.3, np.nan, x)))
+    return Collection(made)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_relations_between_the_same_sets_share_a_factor_with_opposite_signs(seed):
+    model = gcmf.GCMF(8, random_state=seed).fit(twice(seed))
+    structure, strength = model.structure(), model.strengths()
+    assert sorted(structure["relations"]) == [("likes",), ("likes", "returns"), ("returns",)]
+    shared = structure.index[structure["role"] == "shared"]
+    assert len(shared) == 1
+    assert strength.loc["likes", shared[0]] * strength.loc["returns", shared[0]] < -0.3
+    assert (strength == 0).to_numpy().sum() == 2
 
 
 def test_without_scales_the_same_triangle_needs_more():

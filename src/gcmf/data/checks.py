@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,13 +71,6 @@ def schema_faults(relations: Sequence[Relation]) -> Iterator[str]:
                 f"relation {relation.name!r} joins the entity set {relation.rows!r} with itself, which the"
                 " model does not cover yet and would fit wrongly. If its rows and columns play different"
                 f" roles, give one side a name of its own, such as cols={relation.cols + '_other'!r}."
-            )
-    for first, second in combinations(relations, 2):
-        if {first.rows, first.cols} == {second.rows, second.cols} and first.rows != first.cols:
-            yield (
-                f"relations {first.name!r} and {second.name!r} both join {first.rows!r} and {first.cols!r}, which"
-                " the model does not cover yet and would fit wrongly. Merge them into one relation, or give"
-                f" one side of one of them an entity set of its own, such as {second.cols + '_other'!r}."
             )
 
 

@@ -16,7 +16,16 @@ from gcmf.data.collection import Collection
 from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning, UnknownIdError, counted, did_you_mean
 from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
-from gcmf.estimators.tables import Frame, bias_table, explained_table, factor_table, give, like, structure_table
+from gcmf.estimators.tables import (
+    Frame,
+    bias_table,
+    explained_table,
+    factor_table,
+    give,
+    like,
+    strength_table,
+    structure_table,
+)
 from gcmf.fit import Status, fit
 from gcmf.model.predict import predict_grid, predict_pairs, score_cells
 from gcmf.model.structure import roles
@@ -224,6 +233,16 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """
         check_choice("weak", weak)
         return give(explained_table(self.fitted_, weak=weak), self._frame, name="relation")
+
+    def strengths(self, *, weak: bool = False) -> Frame:
+        """Relation × factor: how strongly, and with which sign, each factor acts in each relation; 0 where it does not.
+
+        The deviation of the factor's part of the predictor: the relation's scale times the root mean squares of the
+        factor in its two entity sets. Signs tell relations apart that use one factor in opposite ways; without scales
+        none is negative.
+        """
+        check_choice("weak", weak)
+        return give(strength_table(self.fitted_, weak=weak), self._frame, name="relation")
 
     @overload
     def predict(

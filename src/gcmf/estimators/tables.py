@@ -49,6 +49,16 @@ def structure_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     return table
 
 
+def strength_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
+    """Relation × factor: d √⟨u_r²⟩ √⟨u_c²⟩, the scale times the root mean squares of the factor in the two sets."""
+    n, names = _shown(fitted, weak=weak), [r.name for r in fitted.schema.relations]
+    size = [np.sqrt((mean.astype(np.float64) ** 2).mean(axis=0)) for mean in fitted.mean]
+    values = np.stack([size[r] * size[c] for r, c in fitted.ends])
+    if fitted.scales is not None:
+        values *= fitted.scales.mean
+    return pd.DataFrame(values[:, :n], index=names, columns=fitted.factor_names[:n])
+
+
 def explained_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     """Relation × factor, and "bias" and "total": shares of variance or deviance."""
     n, names = _shown(fitted, weak=weak), [r.name for r in fitted.schema.relations]

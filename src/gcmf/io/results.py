@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gcmf.estimators.tables import bias_table, explained_table, factor_table, structure_table
+from gcmf.estimators.tables import bias_table, explained_table, factor_table, strength_table, structure_table
 from gcmf.io.outputs import check_new, make_folder, write_tables
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def tables(model: GCMF) -> dict[tuple[str, ...], Callable[[], pd.DataFrame]]:
         made["factors", entity] = partial(_factors, fitted, entity)
     made["structure",] = partial(_structure, fitted)
     made["variance_explained",] = lambda: _with_ids(explained_table(fitted), "relation")
+    if fitted.scales is not None:
+        made["strengths",] = lambda: _with_ids(strength_table(fitted), "relation")
     for m, relation in enumerate(model.schema_.relations):
         for side, entity in enumerate((relation.rows, relation.cols)):
             made["bias", relation.name, entity] = partial(_biases, fitted, m, side, entity)

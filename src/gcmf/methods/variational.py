@@ -10,6 +10,7 @@ from gcmf.methods.leap import Leaps
 from gcmf.methods.run import GOOD
 from gcmf.methods.warm_up import Clock, turn
 from gcmf.model import gauge, moves, structure
+from gcmf.model.joins import join_alike
 from gcmf.model.posterior import given_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ AUTO_MAX = 640
 FEW = 5
 #: How often factors are unpacked.
 MAX_UNPACKED = 3
+#: How often factors that are alike are joined.
+MAX_JOINED = 3
 #: Factors that are tried beyond a cap, to see whether it binds.
 N_BEYOND = 2
 
@@ -52,7 +55,7 @@ class Variational:
         self._free = options.pattern is None
         self._switching = self._free and run.spec.priors.vague
         self._clock, self._leaps = Clock(), Leaps(run)
-        self._n_trials = self._n_unpacked = 0
+        self._n_trials = self._n_unpacked = self._n_joined = 0
         self._n_offered = 1
 
     def sweep(self) -> None:
@@ -75,7 +78,7 @@ class Variational:
         still = since > 0 and change <= flat
         if not still or moved or self._restructure():
             return False
-        return not (self._grow() or self._unpack() or self._widen())
+        return not (self._join() or self._grow() or self._unpack() or self._widen())
 
     def _settled_sweep(self, held: int = 0) -> None:
         """An iteration with an α for each factor, and the best scale of each."""
@@ -134,6 +137,14 @@ class Variational:
             on[list(spec.ends[m]), column] = reach[m, column] = True
         return on, reach
 
+    def _join(self) -> bool:
+        """Where relations have scales, join factors that are one; kept only if the bound is higher."""
+        run, spec = self._run, self._run.spec
+        if not self._switching or spec.common or not spec.scaled or self._n_joined == MAX_JOINED:
+            return False
+        self._n_joined += 1
+        return self._try(lambda: join_alike(spec, run.engine, run.posterior), 0)
+
     def _unpack(self) -> bool:
         """Cut the factors that few of their relations know well, all at once; kept only if the bound is higher.
 
@@ -167,7 +178,7 @@ class Variational:
             self._max_factors, self._n_trials, self._n_unpacked = n + n_more, 0, 0
         return pays and self._auto
 
-    def _try(self, change: Callable[[], Posterior], n_new: int, *, keep: bool = True) -> bool:
+    def _try(self, change: Callable[[], Posterior | None], n_new: int, *, keep: bool = True) -> bool:
         """Make a change, the last `n_new` factors being new; whether it lasts and pays. If not `keep`, it is undone.
 
         Sweeps of the trial are no part of the trace; the bound of one that is kept becomes its last entry.
@@ -175,7 +186,10 @@ class Variational:
         run, before, bound = self._run, self._run.posterior, -np.inf
         run.keep("before the trial")
         try:
-            run.posterior = change()
+            changed = change()
+            if changed is None:
+                return False
+            run.posterior = changed
             # A random direction is not judged before it had time to turn to what is left to explain.
             for n, held in enumerate([n_new] * GROW_SWEEPS + [0] * GROW_SWEEPS):
                 self._settled_sweep(held)

@@ -61,8 +61,14 @@ def start(
 
 
 def _scales(spec: Spec, on: np.ndarray, rng: np.random.Generator) -> RelationScales:
-    """Sizes of one. Where a factor's signs could not make up for them, signs are random: every combination is tried."""
-    signs = np.where(spec.forest[:, None], 1.0, rng.choice([-1.0, 1.0], on.shape))
+    """Sizes of one; signs are random in repeated relations and in those of a set with itself.
+
+    There the data of two signs could cancel, and no factor would be left to change its own. In cycles a sign that is
+    wrong costs more than it helps: factors of two kinds could not be turned.
+    """
+    pairs = [frozenset(pair) for pair in spec.ends]
+    doubtful = np.array([len(pair) == 1 or pair in pairs[:m] for m, pair in enumerate(pairs)])
+    signs = np.where(doubtful[:, None], rng.choice([-1.0, 1.0], on.shape), 1.0)
     shape = np.full(on.shape, spec.priors.alpha_shape + 0.5)
     var = np.where(on, 0.0 if spec.point else SCALE_VAR, 0.0)
     return RelationScales(np.where(on, signs, 0.0), var, Gamma(shape, shape.copy()), on.copy())

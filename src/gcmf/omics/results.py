@@ -51,6 +51,8 @@ def loadings(model: GCMF, relation: str, size: Floats, samples: str = OBSERVATIO
     schema = f.schema.relations[m]
     side, layer = (schema.cols, 2 * m + 1) if schema.rows == samples else (schema.rows, 2 * m)
     weights = factor_table(model.fitted_, side).to_numpy(dtype=np.float64) * size * f.scale[m]
+    if f.scales is not None:
+        weights = weights * f.scales.mean[m, : weights.shape[1]]
     bias = f.bias_mean[layer].astype(np.float64)
     return Loadings(weights, f.center[m] + f.scale[m] * (f.offset[m] + bias))
 

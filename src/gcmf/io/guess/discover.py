@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import combinations, takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -71,13 +71,13 @@ class _Drafting:
         self.draft.notes.append(text)
 
     def relate(self, spec: RelationSpec, reasons: list[str]) -> None:
-        """Add a relation, unless the model cannot have it beside the others."""
-        ends = {spec.rows, spec.cols}
-        taken = next((other.name for other in self.draft.relations if {other.rows, other.cols} == ends), None)
-        if taken is not None or spec.rows == spec.cols:
-            why = f"{taken} already joins them" if taken else "the model does not cover a set related with itself"
+        """Add a relation, unless the model cannot have it; where its name is taken, its column is added to it."""
+        if spec.rows == spec.cols:
+            why = "the model does not cover a set related with itself"
             self.note(f"{spec.table or spec.source}: a relation {spec.rows} × {spec.cols} was left out, {why}.")
             return
+        if spec.name in [other.name for other in self.draft.relations]:
+            spec = replace(spec, name=f"{spec.name}_{spec.col}")
         self.draft.relations.append(spec)
         self.draft.reasons[f"relations.{spec.name}"] = reasons
 

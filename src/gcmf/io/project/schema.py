@@ -67,7 +67,7 @@ def parse(document: Mapping[str, Any], *, file: str) -> tuple[ProjectSpec | None
 def _fit_table() -> type[BaseModel]:
     """Return the model of [fit]: the options that FitOptions has, but for those of special cases, and the seed."""
     hints = get_type_hints(FitOptions) | {"random_state": int}
-    inside = ("unit_variance", "pattern")
+    inside = ("unit_variance", "pattern", "reach")
     options: Any = {name: (_toml_type(hint) | None, None) for name, hint in hints.items() if name not in inside}
     return create_model("Fit", __base__=_Table, **options)
 
