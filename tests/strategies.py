@@ -14,7 +14,7 @@ from scipy import sparse
 
 from gcmf import Collection, Priors, Relation
 from gcmf.data import cells
-from gcmf.data.parts import take
+from gcmf.data.parts import both_ways, take
 from gcmf.likelihoods import Bernoulli, known
 from gcmf.options import FitOptions
 
@@ -72,6 +72,22 @@ def relation(name, ends, shape, *, likelihood, layout, missing, rng):
     return Relation(name, *ends, sparse.csr_matrix(np.where(blank, 0.0, x)), likelihood, blanks="zero")
 
 
+def network(entity, size, rng, *, symmetric=None, likelihood=None, layout=None, missing=None):
+    """A relation of a set with itself; what is not said is drawn."""
+    symmetric = bool(rng.random() < 0.5) if symmetric is None else symmetric
+    likelihood = LIKELIHOODS[rng.integers(len(LIKELIHOODS))] if likelihood is None else likelihood
+    layout = str(rng.choice(["listed", "filled"])) if layout is None else layout
+    x = values(likelihood, (size, size), rng, scale=rng.choice([0.5, 2.0]))
+    gone = rng.random(x.shape) < (rng.choice([0.0, 0.3, 0.9]) if missing is None else missing)
+    gone[0, 1] = gone[1, 0] = False
+    if symmetric:
+        x, gone = np.triu(x, 1) + np.triu(x, 1).T, np.triu(gone, 1) | np.triu(gone, 1).T
+    if layout == "filled":
+        listed = sparse.csr_matrix(np.where(gone, 0.0, x))
+        return Relation("itself", entity, entity, listed, likelihood, blanks="zero", symmetric=symmetric)
+    return Relation("itself", entity, entity, np.where(gone, np.nan, x), likelihood, symmetric=symmetric)
+
+
 def every_size_may_be_dense():
     """Hold small relations as large ones."""
     return mock.patch.object(cells, "MIN_DENSE", 1)
@@ -86,7 +102,11 @@ def pierce(data, names, missing, rng):
         rows, cols = rng.integers(whole.shape[0]), rng.integers(whole.shape[1])
         gone = (rng.random(whole.n_cells) < missing) | (triplets.i == rows) | (triplets.j == cols)
         gone[rng.integers(len(gone))] = False
-        held[name] = take(whole, np.flatnonzero(gone))[0]
+        numbers = np.flatnonzero(gone)
+        if data.relations[name].symmetric:
+            there = ~gone & ~np.isin(np.arange(len(gone)), both_ways(whole, numbers))
+            numbers = both_ways(whole, numbers) if there.any() else numbers[:0]
+        held[name] = take(whole, numbers)[0]
     return data.with_cells(held)
 
 
@@ -109,6 +129,10 @@ def collections(draw, max_size=12):
         relations.append(relation(name, ends, shape, likelihood=likelihood, layout=layout, missing=missing, rng=rng))
         if layout in {"holes", "dense"}:
             holey.append(name)
+    first = chosen[0][0]
+    if sum(sizes) % 3 == 0 and sizes[first] > 1:
+        relations.append(network(f"set {first}", sizes[first], rng))
+        holey += ["itself"] if relations[-1].raw.filled else []
     entities = {}
     for e in sorted({end for pair in chosen for end in pair}):
         if draw(st.booleans()):

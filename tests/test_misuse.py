@@ -110,7 +110,7 @@ REFUSED = [
     ("bernoulli of 0.5", lambda: build(X, "bernoulli"), DataError, "bernoulli cells must be 0 or 1"),
     ("poisson of -1", lambda: build(-np.ones((2, 2)), "poisson"), DataError, "integers >= 0"),
     # --- schema
-    ("rows == cols", lambda: build(X[:8], cols="a"), DataError, "with itself"),
+    ("rows == cols", lambda: build(X[:8], cols="a"), DataError, "must say which way its cells go"),
     ("the same name twice", lambda: together(one(X), one(X, cols="c")), DataError, "2 relations are named 'x'"),
     ("sizes disagree", lambda: together(one(X), one(X[:5], cols="c", name="y")), DataError, "sizes must agree"),
     ("rows=3", lambda: build(X, rows=3), DataError, "rows= must be a non-empty string"),

@@ -57,7 +57,7 @@ CASES = {
     "unused entity": (LONG + '[entities.flim]\nsource = "a.csv"\nid = "f"\n', FINE,
         "[entities.flim]: no relation uses"),
     # What the model does not cover.
-    "itself": (LONG.replace('"film"', '"user"'), FINE, "joins the entity set 'user' with itself, which the model does"),
+    "itself": (LONG.replace('"film"', '"user"'), FINE, "it relates 'user' with itself, so symmetric must say which"),
     # Other layouts.
     "ragged": (LONG, long("ann,up,1", "bob,up,2,9", "ann,heat,3"), "a.csv, row 2: it has 4 values and the header 3"),
     "wide text": (WIDE, wide("ann,1,2", "bob,x,3"), "w.csv, column 'up', row 2: 'x' is not a number"),

@@ -141,7 +141,8 @@ def weighed(sample, seed):
 @given(drawn=st.data(), seed=st.integers(0, 10**6))
 def test_weighed_cells_agree_with_the_reference(make, dtype, drawn, seed):
     data, options = drawn.draw(problems(dtype=dtype))
-    assert_agree(weighed(make_sample(data, options, seed), seed), make, TOLERANCE[dtype])
+    # A cell that counts 250 times has a rounding error that does.
+    assert_agree(weighed(make_sample(data, options, seed), seed), make, SEVERAL[dtype])
 
 
 @pytest.mark.parametrize("make", [*ENGINES.values(), lambda problem, dtype: ReferenceEngine(problem)])

@@ -153,13 +153,40 @@ def test_two_relations_between_the_same_sets_are_taken(rows, cols, shape):
     assert (data.schema.entities, data.n_cells) == (("user", "movie"), 12)
 
 
-def test_relation_of_a_set_with_itself():
-    (fault,) = faults(Relation("friends", "user", "user", np.ones((2, 2))))
+def test_relation_of_a_set_with_itself_says_which_way():
+    with pytest.raises(DataError, match="'friends' joins the entity set 'user' with itself and must say which way"):
+        Relation("friends", "user", "user", np.ones((2, 2)))
+    with pytest.raises(DataError, match="which way its cells go, not 'yes'"):
+        Relation("friends", "user", "user", np.ones((2, 2)), symmetric="yes")
+    with pytest.raises(DataError, match="symmetric=True is for a relation of a set with itself"):
+        Relation("ok", "user", "movie", np.ones((2, 2)), symmetric=True)
+
+
+def network(*cells, **options):
+    return Relation("friends", "user", "user", tuple(zip(*cells, strict=True)), **{"symmetric": True, **options})
+
+
+def test_a_symmetric_relation_with_two_values_for_a_pair():
+    (fault,) = faults(network(("a", "b", 1.0), ("b", "c", 2.0), ("b", "a", 3.0)))
     assert fault == (
-        "relation 'friends' joins the entity set 'user' with itself, which the model does not cover yet and"
-        " would fit wrongly. If its rows and columns play different roles, give one side a name of its own,"
-        " such as cols='user_other'."
+        "relation 'friends' is symmetric, but row 'b', column 'a' is 3.0 and row 'a', column 'b' is 1.0; keep one of"
+        " the two values, or give symmetric=False."
     )
+    assert Collection([network(("a", "b", 1.0), ("b", "c", 2.0), ("b", "a", 3.0), symmetric=False)]).n_cells == 3
+
+
+def test_no_entity_has_a_cell_with_itself():
+    (fault,) = faults(network(("a", "b", 1.0), ("b", "b", 2.0)))
+    assert fault == (
+        "relation 'friends': row 'b', column 'b' is 2.0, but no entity has a cell with itself; leave such lines out."
+    )
+    # Of a matrix the diagonal is passed over.
+    assert Collection([Relation("x", "a", "a", np.arange(9.0).reshape(3, 3), symmetric=False)]).n_cells == 6
+
+
+def test_arrays_of_a_set_with_itself_are_square():
+    (fault,) = faults(Relation("x", "a", "a", np.ones((3, 2)), symmetric=False))
+    assert "entity set 'a' has 3 entities in relation 'x' and 2 in relation 'x'" in fault
 
 
 def test_what_is_no_relation():

@@ -57,10 +57,12 @@ def test_lastfm(tmp_path):
         "user_artists": ("user", "artist", "negative_binomial", "missing"),
         "user_taggedartists_user_tag": ("user", "tag", "poisson", "missing"),
         "user_taggedartists_artist_tag": ("artist", "tag", "poisson", "missing"),
+        "user_friends": ("user", "user", "bernoulli", "zero"),
     }
     assert found.relations[0].value == "weight"
+    assert [one.symmetric for one in found.relations if one.name == "user_friends"] == [True]
     assert [one.name for one in found.entities] == ["artist", "tag"]
-    assert any("relates user with itself" in note for note in found.notes)
+    assert any("relates user with itself; every pair is listed both ways" in note for note in found.notes)
     data = read_back(found, tmp_path)
     assert len(data.entities["artist"]) == 32, "artists that nobody played are there too"
 

@@ -54,6 +54,8 @@ def _relations(report: dict[str, Any]) -> Table:
         noise = "" if relation["noise_std"] is None else f"{relation['noise_std']:.3g}{mark}"
         shares = (f"{relation['explained'][name]:.1%}" for name in ("bias", "total"))
         joins = f"{relation['rows']} × {relation['cols']}"
+        if "symmetric" in relation:
+            joins += ", symmetric" if relation["symmetric"] else ", directed"
         table.add_row(relation["name"], joins, relation["likelihood"], noise, *shares)
     return table
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.cells import MOST_LISTED, Cells, DuplicateCellsError, Triplets, fill_cells, list_cells
+from gcmf.data.cells import MOST_LISTED, Cells, DuplicateCellsError, Triplets, fill_cells, hole_of, list_cells
 from gcmf.data.checks import brought_ids, duplicate_faults
 from gcmf.data.positions import Coded
 from gcmf.data.raw import value_type
 from gcmf.data.relation import size_in_words
 from gcmf.data.schema import RelationSchema, likelihood_name, likelihood_support
-from gcmf.data.vocabulary import Vocabulary
+from gcmf.data.vocabulary import Vocabulary, and_more, show_id
 from gcmf.errors import DataError
 
 if TYPE_CHECKING:
@@ -63,16 +63,18 @@ class BoundRelation:
     cells: Cells
     units: Units | None = None
     """What its columns were standardized by, if they were, in the order of the column set."""
+    symmetric: bool | None = None
+    """Of a set with itself: whether (i, j) and (j, i) are one cell. `cells` then holds it both ways."""
 
     @property
     def schema(self) -> RelationSchema:
         """The relation without its data."""
-        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood))
+        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood), self.symmetric)
 
     @property
     def n_cells(self) -> int:
         """The number of observed cells."""
-        return self.cells.n_cells
+        return self.cells.n_cells // 2 if self.symmetric else self.cells.n_cells
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,7 +100,8 @@ class BoundRelation:
                 f" one by one (at most {MOST_LISTED:,}). Take some of them: a part that split(test_size=0.001) draws."
             )
             raise DataError([msg])
-        for part in self.cells.chunks(size):
+        for whole in self.cells.chunks(size):
+            part = Triplets(*(a[whole.i < whole.j] for a in whole)) if self.symmetric else whole
             x = part.x.astype(np.float64)
             if self.units is not None:
                 center, scale = self.units.of(part.j)
@@ -128,12 +131,20 @@ def bind(relations: Sequence[Relation], sets: Mapping[str, EntitySet]) -> list[B
     for relation in relations:
         cols, units = sets[relation.cols], relation.raw.units
         try:
-            cells = _bind_cells(relation, sets[relation.rows], cols)
+            bind_one = _bind_cells if relation.symmetric is None else bind_itself
+            cells = bind_one(relation, sets[relation.rows], cols)
         except DuplicateCellsError:
             faults += duplicate_faults(relation)
             continue
+        except DataError as error:
+            faults += error.faults
+            continue
         units = None if units is None else units.placed(cols.vocabulary.index(relation.col_ids), cols.size)
-        bound.append(BoundRelation(relation.name, relation.rows, relation.cols, relation.likelihood, cells, units))
+        bound.append(
+            BoundRelation(
+                relation.name, relation.rows, relation.cols, relation.likelihood, cells, units, relation.symmetric
+            )
+        )
     if faults:
         raise DataError(faults)
     return bound
@@ -157,6 +168,66 @@ def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
     )
     moved = _moved(raw, np.searchsorted(row_members, row_at), np.searchsorted(col_members, col_at))
     return fill_cells(moved, shape, row_members=row_members, col_members=col_members, dtype=dtype)
+
+
+def bind_itself(relation: Relation, entities: EntitySet, _: EntitySet) -> Cells:
+    """Return the cells of a relation of a set with itself: no entity with itself, and symmetric ones both ways.
+
+    Matrices have a diagonal, which is passed over; in a listing it is a fault. So is a pair with two values.
+    """
+    raw, n = relation.raw, entities.size
+    row_at, col_at = (entities.vocabulary.index(ids).astype(np.int64) for ids in (raw.row_ids, raw.col_ids))
+    i, j, x = row_at[raw.i[:]], col_at[raw.j[:]], raw.x
+    dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(raw.x)
+    diagonal = np.flatnonzero(i == j)
+    if len(diagonal) and not raw.bounded:
+        raise DataError([_on_diagonal(relation, entities, int(i[diagonal[0]]), x[diagonal[0]], len(diagonal))])
+    i, j, x = (np.delete(a, diagonal) for a in (i, j, x))
+    if relation.symmetric:
+        i, j, x = _both_ways(relation, entities, i, j, x)
+    if not len(x) and not raw.filled:
+        raise DataError([f"relation {relation.name!r} has no observed cell beside its diagonal; leave it out."])
+    if not raw.filled:
+        return list_cells(Triplets(i.astype(np.int32), j.astype(np.int32), x), (n, n), dtype=dtype)
+    members = np.union1d(np.arange(0 if raw.bounded else entities.declared), [*row_at, *col_at]).astype(np.int32)
+    own = np.arange(len(members))
+    x = np.concatenate([x.astype(dtype), np.full(len(members), hole_of(np.dtype(dtype)), dtype)])
+    rows, cols = (np.concatenate([np.searchsorted(members, at), own]).astype(np.int32) for at in (i, j))
+    return fill_cells(Triplets(rows, cols, x), (n, n), row_members=members, col_members=members, dtype=dtype)
+
+
+Listing = tuple["npt.NDArray[np.int64]", "npt.NDArray[np.int64]", "npt.NDArray[Any]"]
+
+
+def _both_ways(
+    relation: Relation, entities: EntitySet, i: npt.NDArray[np.int64], j: npt.NDArray[np.int64], x: npt.NDArray[Any]
+) -> Listing:
+    """Return each pair once in either direction; refuse pairs whose two values differ, and cells given twice."""
+    n = entities.size
+    if len(np.unique(i * n + j)) < len(x):
+        raise DuplicateCellsError
+    low, high = np.minimum(i, j), np.maximum(i, j)
+    _, first, which = np.unique(low * n + high, return_index=True, return_inverse=True)
+    differs = np.flatnonzero(x != x[first][which])
+    if len(differs):
+        at = int(differs[0])
+        one, other = (show_id(entities.ids[int(e)]) for e in (i[at], j[at]))
+        msg = (
+            f"relation {relation.name!r} is symmetric, but row {one}, column {other} is {x[at]} and row {other}, column"
+            f" {one} is {x[first][which][at]}{and_more(len(differs) - 1)}; keep one of the two values, or give"
+            " symmetric=False."
+        )
+        raise DataError([msg])
+    low, high, x = low[first], high[first], x[first]
+    return np.concatenate([low, high]), np.concatenate([high, low]), np.concatenate([x, x])
+
+
+def _on_diagonal(relation: Relation, entities: EntitySet, at: int, value: object, times: int) -> str:
+    name = show_id(entities.ids[at])
+    return (
+        f"relation {relation.name!r}: row {name}, column {name} is {value}{and_more(times - 1)}, but no entity has a"
+        " cell with itself; leave such lines out."
+    )
 
 
 def _moved(raw: RawCells, rows: npt.NDArray[np.integer], cols: npt.NDArray[np.integer]) -> RawCells:

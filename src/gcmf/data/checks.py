@@ -65,13 +65,6 @@ def schema_faults(relations: Sequence[Relation]) -> Iterator[str]:
     named = {entity for relation in relations for entity in (relation.rows, relation.cols)}
     for name in sorted(named & RESERVED):
         yield f"an entity set cannot be named {name!r}, as a column of structure() is; give it another name."
-    for relation in relations:
-        if relation.rows == relation.cols:
-            yield (
-                f"relation {relation.name!r} joins the entity set {relation.rows!r} with itself, which the"
-                " model does not cover yet and would fit wrongly. If its rows and columns play different"
-                f" roles, give one side a name of its own, such as cols={relation.cols + '_other'!r}."
-            )
 
 
 def brought_ids(relations: Sequence[Relation]) -> dict[str, list[tuple[str, Vocabulary]]]:
@@ -103,7 +96,6 @@ def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]
 def _alignment_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
     """Yield what keeps the ids of one entity set, from several sources, from being matched."""
     entities = {name: ids for name, ids in entities.items() if is_id_list(ids)}
-    with_itself = {relation.name for relation in relations if relation.rows == relation.cols}
     for name, sources in brought_ids(relations).items():
         positional = [(relation, ids) for relation, ids in sources if ids.positional]
         if not positional:
@@ -111,7 +103,7 @@ def _alignment_faults(relations: Sequence[Relation], entities: Mapping[str, obje
             continue
         first, ids = positional[0]
         for relation, others in positional[1:]:
-            if len(others) != len(ids) and relation not in with_itself:
+            if len(others) != len(ids):
                 yield (
                     f"entity set {name!r} has {len(ids)} entities in relation {first!r} and {len(others)} in"
                     f" relation {relation!r}; bare arrays are matched by position, so their sizes must agree."

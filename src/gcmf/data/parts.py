@@ -79,6 +79,32 @@ def col_numbers(cells: Cells, cols: Integers) -> Integers:
     return np.asarray((places - np.searchsorted(gaps, places))[~np.isin(places, gaps)])
 
 
+def both_ways(cells: Cells, numbers: Integers) -> Integers:
+    """Return the numbers of these cells of a symmetric relation and of the same cells the other way, sorted."""
+    width = cells.shape[1]
+    if cells.filled or cells.dense:
+        width, gaps, places = len(cells.members()[1]), _gaps(cells), _places(cells, numbers)
+        there = _turned(places, width)
+        return np.union1d(numbers, there - np.searchsorted(gaps, there))
+    places = Runs(cells.rows.indptr)[:].astype(np.int64) * width + cells.rows.partner
+    return np.union1d(numbers, np.searchsorted(places, _turned(places[numbers], width)))
+
+
+def one_way(cells: Cells) -> Integers:
+    """Return the numbers of the cells (i, j) of a symmetric relation with i < j."""
+    if cells.filled or cells.dense:
+        width, gaps = len(cells.members()[1]), _gaps(cells)
+        i, j = np.divmod(np.delete(np.arange(width * width), gaps), width)
+    else:
+        i, j = Runs(cells.rows.indptr)[:], cells.rows.partner
+    return np.flatnonzero(i < j)
+
+
+def _turned(places: Integers, width: int) -> Integers:
+    i, j = np.divmod(places, width)
+    return np.asarray(j * width + i)
+
+
 def _keep(cells: Cells, kept: npt.NDArray[np.bool_]) -> Cells:
     """Return the listed cells that are kept; both sides stay sorted without sorting again."""
     side = cells.rows

@@ -42,6 +42,9 @@ class Relation:
         that `Collection(..., entities=)` declares. An id that only other relations bring is not observed here.
     row_ids, col_ids : list of ids, optional
         The ids of the rows and columns of an array or a sparse matrix; positions 0..n-1 if not given.
+    symmetric : bool, optional
+        Of a set with itself, which must say: True if (i, j) and (j, i) are one cell, as in friendships (one triangle or
+        both may be given), False if they are two, as in who follows whom. No entity has a cell with itself.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class Relation:
     rows: str
     cols: str
     likelihood: str | Likelihood
+    symmetric: bool | None
     raw: RawCells
 
     def __init__(  # noqa: PLR0913 - the signature is the public contract
@@ -68,10 +72,13 @@ class Relation:
         blanks: str | None = None,
         row_ids: Source = None,
         col_ids: Source = None,
+        symmetric: bool | None = None,
     ) -> None:
         _check_names(name, rows, cols)
         check_likelihood(likelihood, relation=name)
+        _check_symmetric(name, rows, cols, symmetric)
         self.name, self.rows, self.cols, self.likelihood = name, rows, cols, likelihood
+        self.symmetric = symmetric
         request = Request(name, rows, cols, blanks, row_ids, col_ids)
         self.raw = data if isinstance(data, RawCells) else read(data, request)
 
@@ -88,6 +95,7 @@ class Relation:
         value: str | None,
         likelihood: str | Likelihood = "gaussian",
         blanks: str = "missing",
+        symmetric: bool | None = None,
     ) -> Relation:
         """Return the relation that a long data frame holds, one line per cell.
 
@@ -106,6 +114,8 @@ class Relation:
             What kind of number a cell is.
         blanks : {"missing", "zero"}
             What a pair of ids is that no line lists: never observed, or an observed zero (see `Relation`).
+        symmetric : bool, optional
+            Of a set with itself: whether a pair is the same both ways (see `Relation`).
 
         Examples
         --------
@@ -125,12 +135,13 @@ class Relation:
         request = Request(name, rows, cols, blanks)
         if blanks not in BLANKS:
             request.explain_blanks("a long table")
-        return cls(name, rows, cols, read_long(frame, request, row=row, col=col, value=value), likelihood)
+        cells = read_long(frame, request, row=row, col=col, value=value)
+        return cls(name, rows, cols, cells, likelihood, symmetric=symmetric)
 
     @property
     def schema(self) -> RelationSchema:
         """The relation without its data."""
-        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood))
+        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood), self.symmetric)
 
     @property
     def row_ids(self) -> Vocabulary:
@@ -166,6 +177,26 @@ def size_in_words(n_cells: int, shape: tuple[int, int], zeros: tuple[int, int] |
     where = "" if zeros is None or zeros == shape else f" between {show_shape(zeros)} of them"
     blanks = "" if zeros is None else f", blanks are zeros{where}"
     return f"{show_shape(shape)}, {n_cells:,} cells ({100 * share:.3g}% observed{blanks})"
+
+
+def _check_symmetric(name: str, rows: str, cols: str, symmetric: object) -> None:
+    if rows != cols:
+        if symmetric is None:
+            return
+        why = (
+            f"symmetric={symmetric!r} is for a relation of a set with itself, and this one joins {rows!r} and {cols!r}"
+        )
+        msg = f"relation {name!r}: {why}; leave it out."
+    elif isinstance(symmetric, bool):
+        return
+    else:
+        given = "" if symmetric is None else f", not {symmetric!r}"
+        msg = (
+            f"relation {name!r} joins the entity set {rows!r} with itself and must say which way its cells go{given}."
+            " Give symmetric=True if (i, j) and (j, i) are one cell, as in friendships. Give symmetric=False if they"
+            " are two, as in who follows whom."
+        )
+    raise DataError(msg)
 
 
 def _check_names(name: object, rows: object, cols: object) -> None:

@@ -55,9 +55,12 @@ class RelationSchema:
     rows: str
     cols: str
     likelihood: str
+    symmetric: bool | None = None
+    """Of a set with itself: whether (i, j) and (j, i) are one cell. None between two sets."""
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.rows} {TIMES} {self.cols} ({self.likelihood})"
+        way = "" if self.symmetric is None else ", symmetric" if self.symmetric else ", directed"
+        return f"{self.name}: {self.rows} {TIMES} {self.cols} ({self.likelihood}{way})"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.data.cells import MOST_LISTED
-from gcmf.data.parts import col_numbers, row_numbers, take
+from gcmf.data.parts import both_ways, col_numbers, one_way, row_numbers, take
 from gcmf.errors import DataError, OptionError, UnknownIdError, did_you_mean
 from gcmf.options import as_generator, is_integer, is_number
 
@@ -93,8 +93,8 @@ def _totals(data: Collection, *, by: str, relations: Iterable[str] | None) -> di
     if not names:
         msg = "relations=[] leaves nothing to split; name at least one, or leave it out for all."
         raise OptionError(msg)
-    cells = {name: relation.cells for name, relation in data.relations.items() if name in names}
-    return {name: part.n_cells if by == "cell" else len(_observed(part, by)) for name, part in cells.items()}
+    chosen = {name: relation for name, relation in data.relations.items() if name in names}
+    return {name: part.n_cells if by == "cell" else len(_observed(part.cells, by)) for name, part in chosen.items()}
 
 
 def _observed(cells: Cells, by: str) -> Integers:
@@ -131,12 +131,12 @@ def _cut(data: Collection, by: str, drawn: dict[str, Integers]) -> tuple[Collect
     train = {name: relation.cells for name, relation in data.relations.items()}
     test: dict[str, Cells] = {}
     for name, chosen in drawn.items():
-        cells = train[name]
+        cells, symmetric = train[name], bool(data.relations[name].symmetric)
         if by == "cell":
-            numbers = chosen
+            numbers = one_way(cells)[chosen] if symmetric else chosen
         elif by == "row":
             numbers = row_numbers(cells, _observed(cells, by)[chosen])
         else:
             numbers = col_numbers(cells, _observed(cells, by)[chosen])
-        train[name], test[name] = take(cells, numbers)
+        train[name], test[name] = take(cells, both_ways(cells, numbers) if symmetric else numbers)
     return data.with_cells(train), data.with_cells(test)

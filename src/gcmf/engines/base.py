@@ -36,6 +36,9 @@ class Block:
     """Cells enter as (x − center)/scale."""
     offset: float
     """Fixed part of θ: the intercept of the relation where its cells cannot be centered."""
+    symmetric: bool = False
+    """Whether the relation is of the set with itself and the same both ways: this block then is all there is of it,
+    each row lists its cells from its own end, and sums over the block count every cell twice."""
 
     @property
     def layer(self) -> int:
@@ -45,7 +48,12 @@ class Block:
     @property
     def other_layer(self) -> int:
         """Index of the bias layer of the partners."""
-        return 2 * self.relation + 1 - self.side
+        return self.layer if self.symmetric else 2 * self.relation + 1 - self.side
+
+    @property
+    def times(self) -> float:
+        """What sums over the block are to be multiplied by to count every cell once."""
+        return 0.5 if self.symmetric else 1.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,10 @@ class Problem:
     def measured(self, e: int, b: int) -> bool:
         """Whether sweeping set e completes an iteration for its block b: the later of the two sides does."""
         return self.blocks[e][b].other < e
+
+    def own(self, e: int, b: int) -> bool:
+        """Whether block b of set e is a relation of the set with itself, to be looked at once the set is swept."""
+        return self.blocks[e][b].other == e and self.blocks[e][b].side == 0
 
 
 @dataclass

@@ -100,7 +100,29 @@ def copy_row(rows_at, row, scratch_at, writing):
         if writing:
             bias[row], bias_var[row] = row_bias[b], row_bias_var[b]
         row_bias[b], row_bias_var[b] = bias[row], bias_var[row]
+    if writing:
+        for b in range(len(blocks)):
+            if blocks[b].own:
+                _write_partner(rows, blocks[b], row, scratch, real)
     return 0.0
+
+
+@inlined
+def _write_partner(rows, block, row, scratch, real):
+    """What the other rows of the set see of this one, as `pack` has it."""
+    width = rows.width
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    scale, scale_var = (
+        array_of(block.factor_scale, None, np.float64),
+        array_of(block.factor_scale_var, None, np.float64),
+    )
+    pairs = array_of(block.pairs, (row + 1, 2 * width), real)[row]
+    for k in range(rows.n_factors):
+        u, d, d_var = mean[k], scale[k], scale_var[k]
+        pairs[k] = d * u
+        pairs[width + k] = (d * d + d_var) * var[k] + d_var * u * u
+    bias = array_of(scratch.row_bias, None, np.float64)[block.twin]
+    array_of(block.partner_bias, None, real)[row] = bias + block.offset
 
 
 @inlined

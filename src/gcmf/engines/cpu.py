@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +13,13 @@ from gcmf.engines.base import Swept
 from gcmf.engines.cell_kernels import cell_functions, pack, pack_scaled
 from gcmf.engines.host import HostState, no_scaling
 from gcmf.engines.layout import Layout
+from gcmf.engines.order import order_of
 from gcmf.engines.records import CHUNK, PASS, SCRATCH, Record
 from gcmf.engines.row_kernels import (
     base_rows,
     measure_rows,
     row_functions,
+    settle_rows,
     sum_pieces,
     sweep_rows,
     weigh_rows,
@@ -26,7 +29,8 @@ from gcmf.engines.simd import LANES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from gcmf.engines.base import Array, Block, Floats, Given, Problem, RowPrior, State
+    from gcmf.engines.base import Array, Block, Floats, Given, Problem, RowPrior, Scales, State
+    from gcmf.engines.order import Order
 
 #: Cost of solving for a row, in cells.
 ROW_COST = 64
@@ -41,6 +45,7 @@ MAX_SUMS, MIN_GROUPS = 1 << 22, 16
 #: Threads of one fit: no machine that this engine is for has more cores.
 MAX_THREADS = 256
 _NO_PIECES = np.iinfo(np.int64).max
+_NO_ORDER = np.zeros(0, np.int64)
 
 
 class CpuEngine(HostState):
@@ -55,6 +60,7 @@ class CpuEngine(HostState):
         self._least_squares = sorted({block.relation for block in blocks if block.likelihood.least_squares})
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
+        self._orders = [order_of(problem, e) for e in range(len(problem.sizes))]
         self._threads = _Threads(min(n_threads, MAX_THREADS))
         self._work_in("float64" if any(map(_large, blocks)) else dtype)
 
@@ -62,7 +68,9 @@ class CpuEngine(HostState):
         """Choose the working precision, and lay out the cells for it."""
         self._dtype = np.dtype(dtype)
         self._layouts = Layout.of(self._problem, self._dtype)
-        self._edges = [_row_ranges(layout.cost) for layout in self._layouts]
+        self._edges = [
+            _row_ranges(layout.cost, order) for layout, order in zip(self._layouts, self._orders, strict=True)
+        ]
         self._passes: dict[tuple[int, int], _Pass] = {}
         self._pairs: dict[tuple[int, int], Array] = {}
         self._products: dict[int, Array] = {}
@@ -93,10 +101,18 @@ class CpuEngine(HostState):
         square, log_var = np.zeros((2, given.on.shape[1]))
         # In the order of the rows: the same bits for any number of threads.
         square[on], log_var[on] = work.sums.sum(axis=0)[:, : len(on)]
+        bias = work.bias_sums.sum(axis=0)
+        places = np.append(on, [len(square), len(square) + 1])
         if scaling.size:
-            places = np.append(on, [len(square), len(square) + 1])
             scaling[np.ix_(layout.relations[measured], places, on)] = work.scaling(measured, len(on))
-        return Swept(totals, square, log_var, layout.layers, work.bias_sums.sum(axis=0), scaling)
+        if layout.once.any():
+            once, relations, times = layout.once, layout.relations[layout.once], layout.times[layout.once]
+            work = self._prepare(e, on, given, once)
+            work.settle()
+            totals[relations] = times * work.totals.sum(axis=0)[once]
+            if scaling.size:
+                scaling[np.ix_(relations, places, on)] = times[:, None, None] * work.scaling(once, len(on))
+        return Swept(totals, square, log_var, layout.layers, bias, scaling)
 
     def measure(self, given: Given) -> Floats:
         """Summed values of the cells per relation, at the current parameters."""
@@ -105,7 +121,7 @@ class CpuEngine(HostState):
             wanted = layout.row_side
             work = self._prepare(e, np.arange(given.on.shape[1]), given, wanted)
             work.run(measure_rows)
-            result[layout.relations[wanted]] = work.totals.sum(axis=0)[wanted]
+            result[layout.relations[wanted]] = (layout.times * work.totals.sum(axis=0))[wanted]
         return result
 
     def weigh(self, given: Given) -> tuple[Floats, Floats]:
@@ -118,7 +134,7 @@ class CpuEngine(HostState):
             worth = np.zeros((len(self._edges[e]) - 1, 2, len(wanted), work.width))
             work.rows.set(worth=worth)
             work.run(weigh_rows)
-            result[:, layout.relations[wanted]] = worth.sum(axis=0)[:, wanted, :K]
+            result[:, layout.relations[wanted]] = (layout.times[:, None] * worth.sum(axis=0))[:, wanted, :K]
         return result[0], result[1]
 
     def _row_sides(self) -> Iterator[tuple[int, Layout]]:
@@ -134,7 +150,7 @@ class CpuEngine(HostState):
             for wider in [key for key in self._passes if key[0] == e and key[1] > width + LANES]:
                 del self._passes[wider]
             layout, edges = self._layouts[e], self._edges[e]
-            self._passes[e, width] = _Pass(layout, edges, width, self._threads)
+            self._passes[e, width] = _Pass(layout, edges, width, self._threads, self._orders[e])
             for b, block in enumerate(blocks):
                 self._passes[e, width].blocks.set(
                     b, partner_bias=np.zeros(self._problem.sizes[block.other], self._dtype)
@@ -147,12 +163,15 @@ class CpuEngine(HostState):
         for b, block in enumerate(blocks):
             other, theirs, slope = block.other, block.other_layer, float(given.slope[block.relation])
             # Each relation scales its partners by itself; where none does, one room serves all relations of a set.
-            room = other if given.scales is None else -1 - block.layer
+            room = other if given.scales is None and other != e else -1 - block.layer
             pairs, least_squares = self._pairs_of(other, width, room), block.likelihood.least_squares
+            if other == e:
+                twin = next(n for n, twin in enumerate(blocks) if twin.layer == theirs)
+                work.set_own(b, twin, block, given.scales)
             if given.scales is not None:
                 scale, scale_var = (np.ascontiguousarray(a[block.relation]) for a in given.scales)
                 pack_scaled(s.mean[other], s.var[other], on, scale, scale_var, pairs)
-            elif other not in packed:
+            elif other not in packed or other == e:
                 pack(s.mean[other], s.var[other], on, pairs)
                 packed.add(other)
             np.add(s.bias_mean[theirs], block.offset, out=work.blocks.get("partner_bias", b), casting="same_kind")
@@ -206,18 +225,19 @@ class _Threads:
 class _Pass:
     """Passes over the rows of one set, with one padded number of factors: records, results, room for every thread."""
 
-    def __init__(self, layout: Layout, edges: Array, width: int, threads: _Threads) -> None:
-        self.layout, self.width, self._edges, self._threads = layout, width, edges, threads
+    def __init__(self, layout: Layout, edges: Array, width: int, threads: _Threads, order: Order | None) -> None:
+        self.layout, self.width, self._edges, self._threads, self._order = layout, width, edges, threads, order
         d, n_blocks, n_ranges = len(layout.present), len(layout.layers), len(edges) - 1
         self.totals = np.zeros((d, n_blocks))
         self.sums, self.bias_sums = np.zeros((n_ranges, 2, width)), np.zeros((n_ranges, 3, n_blocks))
         self._turn = np.zeros(1, np.int64)
-        self._scaling = np.zeros(0)
+        self._scaling: Array = np.zeros(0)
         self.blocks, self.rows = layout.blocks.copy(), Record(PASS, layout.blocks.working)
         self.rows.set(
             blocks=self.blocks.array, width=width, single=self.rows.working.itemsize == 4, biased=layout.biased,
             present=layout.present, guarded=layout.guarded, edges=edges, groups=np.arange(n_ranges + 1),
-            turn=self._turn, longest=_NO_PIECES, pieces=layout.pieces, totals=self.totals, sums=self.sums,
+            order=_NO_ORDER if order is None else order.rows, turn=self._turn, longest=_NO_PIECES,
+            pieces=layout.pieces, totals=self.totals, sums=self.sums,
             bias_sums=self.bias_sums, scaling=self._scaling,
             **cell_functions(self.rows.working), **row_functions(guarded=layout.guarded),
         )  # fmt: skip
@@ -240,15 +260,55 @@ class _Pass:
         self._threads.run(n_ranges, lambda t: kernel(self.rows.array, self._scratch[t].array))
 
     def sweep(self, *, scaled: bool) -> None:
-        """Sweep the rows; `scaled` sums up what the update of scales needs."""
-        if scaled != bool(self._scaling.size):
-            n_ranges, n_blocks, width = len(self._edges) - 1, len(self.layout.layers), self.width
-            # A group of ranges shares one sum of so many numbers: more groups where those are few.
-            n_groups = min(n_ranges, max(MAX_SUMS // (n_blocks * width * width), MIN_GROUPS)) if scaled else n_ranges
-            self._scaling = np.zeros((n_groups if scaled else 0, n_blocks, width + 2, width))
-            self.rows.set(scaling=self._scaling, groups=np.arange(n_groups + 1) * n_ranges // n_groups)
+        """Sweep the rows, class by class; `scaled` sums up what the update of scales needs."""
+        n_ranges = len(self._edges) - 1
+        classes = [0, n_ranges]
+        if self._order is not None and len(self._order.classes):
+            classes = np.searchsorted(self._edges, self._order.classes).tolist()
+        groups, firsts = [0], [0]
+        for start, end in pairwise(classes):
+            n = self._n_groups(end - start, len(classes) - 1, scaled=scaled)
+            if self._order is not None and not len(self._order.classes):
+                n = 1  # all rows follow each other
+            groups += [start + g * (end - start) // n for g in range(1, n + 1)]
+            firsts.append(len(groups) - 1)
+        self._group(np.array(groups), scaled=scaled)
+        for first, last in pairwise(firsts):
+            self._run_groups(sweep_rows, first, last)
+
+    def settle(self) -> None:
+        """Sum up the wanted blocks as they are, and what the update of scales needs, if the sweep before did."""
+        scaled, n_ranges = bool(self._scaling.size), len(self._edges) - 1
+        n = self._n_groups(n_ranges, 1, scaled=scaled)
+        self._group(np.arange(n + 1) * n_ranges // n, scaled=scaled)
+        self._run_groups(settle_rows, 0, n)
+
+    def _n_groups(self, n_ranges: int, n_classes: int, *, scaled: bool) -> int:
+        """How many groups so many ranges are: each has a sum of its own, of so many numbers."""
+        most = max(MAX_SUMS // (len(self.layout.layers) * self.width**2), MIN_GROUPS)
+        return min(n_ranges, max(most // n_classes, 1)) if scaled else n_ranges
+
+    def _group(self, groups: Array, *, scaled: bool) -> None:
+        if not np.array_equal(groups, self.rows.get("groups")):
+            self.rows.set(groups=groups)
+        shape = (len(groups) - 1 if scaled else 0, len(self.layout.layers), self.width + 2, self.width)
+        if self._scaling.shape != shape:
+            self._scaling = np.zeros(shape)
+            self.rows.set(scaling=self._scaling)
         self._scaling[:] = 0.0
-        self.run(sweep_rows, len(self.rows.get("groups")) - 1)
+
+    def _run_groups(self, kernel: Callable[[Array, Array], None], first: int, last: int) -> None:
+        self._turn[0] = first
+        self.rows.set(last_group=last)
+        self._threads.run(last - first, lambda t: kernel(self.rows.array, self._scratch[t].array))
+
+    def set_own(self, b: int, twin: int, block: Block, scales: Scales | None) -> None:
+        """Say what is to be written of each row for block b, whose partners are rows of this set."""
+        n, on = self.width, self._active[: self.rows.array["n_factors"][0]]
+        scale, scale_var = np.ones(n), np.zeros(n)
+        if scales is not None:
+            scale[: len(on)], scale_var[: len(on)] = scales.mean[block.relation, on], scales.var[block.relation, on]
+        self.blocks.set(b, own=True, twin=twin, offset=block.offset, factor_scale=scale, factor_scale_var=scale_var)
 
     def scaling(self, wanted: Array, n: int) -> Floats:
         """What the sweep has summed up for the scales of these blocks and the first n factors, (blocks, n + 2, n)."""
@@ -342,7 +402,10 @@ def _large(block: Block) -> bool:
     return bool(weight[0] * block.offset**2 > PRECISE)
 
 
-def _row_ranges(cost: Array) -> Array:
-    """Edges of row ranges of about equal cost; they never depend on the number of threads."""
+def _row_ranges(cost: Array, order: Order | None = None) -> Array:
+    """Edges of row ranges of about equal cost; they never depend on the number of threads. None is in two classes."""
+    if order is not None and len(order.classes):
+        parts = [_row_ranges(cost[order.rows[a:b]]) + a for a, b in pairwise(order.classes.tolist())]
+        return np.append(np.concatenate([edges[:-1] for edges in parts]), len(cost))
     passed = np.cumsum(cost + ROW_COST) // RANGE_COST
     return np.append(np.flatnonzero(np.diff(passed, prepend=-1)), len(cost))

@@ -97,7 +97,7 @@ class HeldCells:
 class Layout:
     """The blocks of one entity set, all that never changes."""
 
-    def __init__(self, blocks: tuple[Block, ...], held: list[HeldCells], biased: tuple[bool, ...]) -> None:
+    def __init__(self, e: int, blocks: tuple[Block, ...], held: list[HeldCells], biased: tuple[bool, ...]) -> None:
         self.relations = np.array([b.relation for b in blocks])
         self.layers = np.array([b.layer for b in blocks])
         self.row_side = np.array([b.side == 0 for b in blocks])
@@ -109,7 +109,11 @@ class Layout:
         self.whole = np.array([cells.base is not None for cells in held])
         self.matrices = [cells.matrix for cells in held]
         self.n_visited = np.sum([cells.n_visited for cells in held], axis=0)
-        self.pieces, self.longest = _pieces(held), 2 * PIECE
+        # What pieces were summed up to would not hold once another row of the set has moved.
+        self.own = np.array([b.other == e for b in blocks])
+        self.once = self.own & self.row_side
+        self.times = np.array([b.times for b in blocks])
+        self.pieces, self.longest = _pieces([] if self.own.any() else held), 2 * PIECE
         products = sum(len(cells.matrix.cols) for cells in held if cells.matrix is not None)
         self.cost = self.n_visited + products // CELLS_PER_LOOP
         working = held[0].summed.working
@@ -132,20 +136,25 @@ class Layout:
     @classmethod
     def of(cls, problem: Problem, dtype: np.dtype[Any]) -> list[Layout]:
         """Choose the layout of every block; the two sides of a relation share its matrix."""
-        sides = [block for blocks in problem.blocks for block in blocks if block.side == 0]
-        matrices = {block.relation: find_matrix(block, dtype) for block in sides}
+        sides = [(e, block) for e, blocks in enumerate(problem.blocks) for block in blocks if block.side == 0]
+        matrices = {b.relation: None if b.other == e else find_matrix(b, dtype) for e, b in sides}
         layouts = []
-        for blocks in problem.blocks:
+        for e, blocks in enumerate(problem.blocks):
             held = []
             for block in blocks:
                 matrix = matrices[block.relation]
-                held.append(hold(block, dtype, matrix.transposed() if matrix and block.side else matrix))
-            layouts.append(cls(blocks, held, problem.biased))
+                turned = matrix.transposed() if matrix and block.side else matrix
+                held.append(hold(block, dtype, turned, whole=block.other != e))
+            layouts.append(cls(e, blocks, held, problem.biased))
         return layouts
 
 
-def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None) -> HeldCells:
-    """Choose a layout for one block; `matrix` holds its values where it has one."""
+def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None, *, whole: bool = True) -> HeldCells:
+    """Choose a layout for one block; `matrix` holds its values where it has one.
+
+    If not `whole`, it is summed cell by cell: what whole rows have in common would not hold once another row of the
+    same set has moved.
+    """
     side, fill = _in_rows(block.cells), -block.center / block.scale
     known = np.zeros(len(side.indptr) - 1, bool)
     listed = _cells(dtype, LISTED, (side.indptr, side.partner, side.value), (_NO_MEMBERS, _NO_ROWS))
@@ -160,7 +169,7 @@ def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None) -> HeldCells
     counts, n_members = side.counts(), len(side.members)
     # Where most cells of a row are holes, they would be more work than its cells; and where zeros are far from what
     # is listed, the sums of a whole row of zeros would cancel.
-    near = block.likelihood.least_squares and not side.stride and abs(fill) <= FAR
+    near = whole and block.likelihood.least_squares and not side.stride and abs(fill) <= FAR
     if near and (n_members <= (1.0 + MAX_HOLES) * counts[side.covered]).all():
         summed = listed.copy()
         summed.set(layout=ZEROS, stride=1)

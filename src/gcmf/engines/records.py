@@ -67,6 +67,11 @@ BLOCK = np.dtype([
     ("pairs", array(WORKING)),  # (n, 2 Kp): means, then variances, of the partners' active columns, zero-padded
     ("partner_bias", array(WORKING)),  # (n,), with the offset of the relation
     ("partner_bias_var", array(WORKING)),
+    ("own", np.bool_),  # whether the partners are rows of this set too: what is known of them is written after each row
+    ("twin", np.int64),  # then, the block whose biases of the rows are the partners'
+    ("offset", np.float64),  # and the fixed part of θ
+    ("factor_scale", array(np.float64)),  # (Kp,) and the relation's scales of the active factors, and their variances
+    ("factor_scale_var", array(np.float64)),
     ("base", array(np.float64)),  # (Kp + 4, Kp): the sums of a whole row with all its cells at `fill`
     ("products", array(np.float64)),  # (d, Kp + 3): what its values add: Σ x ū_j, Σ x b_j, Σ x² and Σ x; or nothing
 ])  # fmt: skip
@@ -99,6 +104,8 @@ PASS = np.dtype([
     ("present", array(np.bool_)),  # (d,) which rows have any cells
     ("biased", array(np.bool_)),  # (B,) which blocks have biases
     ("edges", array(np.int64)),  # range r of the rows begins at edges[r]
+    ("order", array(np.int64)),  # (d,) which row comes where in a sweep, if not all in their order
+    ("last_group", np.int64),  # group that a sweep ends before
     ("groups", array(np.int64)),  # ranges groups[g] to groups[g + 1] are swept one after the other, by one thread
     ("turn", array(np.int64)),  # (1,) the next range, counted by all threads together
     ("wanted", array(np.bool_)),  # (B,) blocks whose cells are to be measured or weighed

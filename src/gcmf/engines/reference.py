@@ -8,6 +8,7 @@ import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, Swept
 from gcmf.engines.host import HostState, no_scaling
+from gcmf.engines.order import order_of
 
 if TYPE_CHECKING:
     from gcmf.engines.base import Block, Floats, Given, Problem
@@ -31,13 +32,20 @@ class ReferenceEngine(HostState):
         totals[[blocks[b].relation for b in completed]] = 0.0
         scaling = no_scaling(self._problem, given)
         self._writable()
-        for i in range(self._problem.sizes[e]):
+        order = order_of(self._problem, e)
+        for i in range(self._problem.sizes[e]) if order is None else order.rows.tolist():
             before = [self._form(e, i, b, given) for b in completed]
             self._update_row(e, i, given)
             for b, form in zip(completed, before, strict=True):
                 totals[blocks[b].relation] += self._bound_row(e, i, b, form, given)
                 if given.scales is not None:
                     scaling[blocks[b].relation] += self._scaling_row(e, i, b, form, given)
+        for b, block in enumerate(blocks):
+            if self._problem.own(e, b):
+                totals[block.relation] = block.times * self._measure_block(e, b, given)
+                for i in range(self._problem.sizes[e] if given.scales is not None else 0):
+                    row = self._scaling_row(e, i, b, self._form(e, i, b, given), given)
+                    scaling[block.relation] += block.times * row
         return self._summary(e, totals, scaling, given)
 
     def _form(self, e: int, i: int, b: int, given: Given) -> Form:
@@ -91,7 +99,7 @@ class ReferenceEngine(HostState):
         for e, blocks in enumerate(self._problem.blocks):
             for b, block in enumerate(blocks):
                 if block.side == 0:
-                    totals[block.relation] = self._measure_block(e, b, given)
+                    totals[block.relation] = block.times * self._measure_block(e, b, given)
         return totals
 
     def weigh(self, given: Given) -> tuple[Floats, Floats]:
@@ -102,6 +110,7 @@ class ReferenceEngine(HostState):
             for b, block in enumerate(blocks):
                 for i, (j, _, _) in enumerate(self._cells[e][b] if block.side == 0 else ()):
                     m, _, w, wz, _ = self._form(e, i, b, given)
+                    w, wz = block.times * w, block.times * wz
                     u, u_var = _f8(s.mean[e][i]), _f8(s.var[e][i])
                     p_j, p_var = self._partners(block, j, given)
                     p, spread = u * p_j, (u**2 + u_var) * p_var + u_var * p_j**2

@@ -78,11 +78,13 @@ def sweep_rows(passes, scratches):
     sums = array_of(scratch.row_sums, (len(blocks), width + 4, width), np.float64)
     before, present = array_of(scratch.before, None, np.float64), array_of(rows.present, None, np.bool_)
     groups, scaled = array_of(rows.groups, None, np.int64), rows.scaling.size > 0
+    order, last = array_of(rows.order, None, np.int64), rows.last_group
     scaling = array_of(rows.scaling, (len(groups) - 1, len(blocks), width + 2, width), np.float64)
     g = take(turn)
-    while g < len(groups) - 1:
+    while g < last:
         for r in range(groups[g], groups[g + 1]):
-            for row in range(edges[r], edges[r + 1]):
+            for n in range(edges[r], edges[r + 1]):
+                row = order[n] if len(order) > 0 else n
                 if not present[row]:
                     continue  # an entity without data: its zeros stand for "see the prior"
                 call(rows.copy_row, (rows_at, row, scratch_at, False))
@@ -407,10 +409,12 @@ def sum_moments(rows_at, r, scratch_at):
     product, present = array_of(scratch.product, None, np.float64), array_of(rows.present, None, np.bool_)
     sums = array_of(rows.sums, (n_ranges, 2, width), np.float64)[r]
     bias_sums = array_of(rows.bias_sums, (n_ranges, 3, n_blocks), np.float64)[r]
-    centers = array_of(rows.prior_mean, (end, n_u), np.float64)
+    centers = array_of(rows.prior_mean, (edges[-1], n_u), np.float64)
     for k in range(n_u):
         product[k] = 1.0
-    for row in range(start, end):
+    order = array_of(rows.order, None, np.int64)
+    for n in range(start, end):
+        row = order[n] if len(order) > 0 else n
         call(rows.copy_row, (rows_at, row, scratch_at, False))
         center = centers[row if rows.own_means else 0]
         for k in range(n_u):
@@ -419,7 +423,7 @@ def sum_moments(rows_at, r, scratch_at):
             sums[0, k] += away * away + var[k]
             product[k] *= var[k] if var[k] > 0.0 else 1.0
         # One logarithm for four variances: their product stays in the range of float64.
-        if (row - start) % 4 == 3 or row == end - 1:
+        if (n - start) % 4 == 3 or n == end - 1:
             for k in range(n_u):
                 sums[1, k] += math.log(product[k])
                 product[k] = 1.0
@@ -468,6 +472,36 @@ def measure_rows(passes, scratches):
                 elif wanted[b]:
                     totals[row, b] = _measure_row(rows, b, row, scratch)
         r = take(turn)
+
+
+@kernel
+def settle_rows(passes, scratches):
+    """The value of the cells in the wanted blocks into `totals`, and what scales need to know of them into `scaling`.
+
+    For relations of the set with itself: only when all rows are swept do the sums of each hold.
+    """
+    rows, scratch = passes[0], scratches[0]
+    edges, turn, width = array_of(rows.edges, None, np.int64), array_of(rows.turn, None, np.int64), rows.width
+    blocks, wanted = array_of(rows.blocks, None, BLOCK), array_of(rows.wanted, None, np.bool_)
+    groups, scaled = array_of(rows.groups, None, np.int64), rows.scaling.size > 0
+    scaling = array_of(rows.scaling, (len(groups) - 1, len(blocks), width + 2, width), np.float64)
+    totals = array_of(rows.totals, (edges[-1], len(blocks)), np.float64)
+    sums = array_of(scratch.row_sums, (width + 4, width), np.float64)
+    g = take(turn)
+    while g < len(groups) - 1:
+        for row in range(edges[groups[g]], edges[groups[g + 1]]):
+            call(rows.copy_row, (place_of(rows), row, place_of(scratch), False))
+            for b in range(len(blocks)):
+                if not wanted[b]:
+                    continue
+                call(rows.sum_row, (place_of(rows), b, row, place_of(scratch), place_of(sums)))
+                if blocks[b].least_squares:
+                    totals[row, b] = _bound_row(rows, b, row, 0.0, scratch, sums)
+                else:
+                    totals[row, b] = sums[width + SCALARS, VALUE]
+                if scaled:
+                    _add_scaling(rows, b, scratch, sums, scaling[g, b])
+        g = take(turn)
 
 
 @kernel

@@ -363,8 +363,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         role, _ = roles(fitted.ends, fitted.on[:, : fitted.n_factors], fitted.seen)
         counts = ", ".join(f"{role.count(r)} {r}" for r in ("shared", "partial", "private") if r in role) or "none"
         relations = (
-            f"{r.name}: {r.rows} × {r.cols} ({r.likelihood}), {total:.1%} explained"
-            + (f", {fitted.drawn[r.name]}" if r.name in fitted.drawn else "")
+            f"{r}, {total:.1%} explained" + (f", {fitted.drawn[r.name]}" if r.name in fitted.drawn else "")
             for r, total in zip(fitted.schema.relations, fitted.explained.total, strict=True)
         )
         factors, sweeps = counted(fitted.n_factors, "active factor"), counted(self.n_iter_, "sweep")

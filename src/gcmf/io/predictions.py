@@ -84,7 +84,7 @@ def predict_all(model: GCMF, relation: RelationSchema) -> Iterator[pd.DataFrame]
         part = rows[start : start + step]
         mean, std = model.predict(relation.name, part, None, return_std=True)
         partners = cols[np.tile(np.arange(len(cols)), len(part))]
-        names = (relation.rows, relation.cols)
+        names = (relation.rows, relation.cols if relation.cols != relation.rows else f"{relation.cols}_other")
         yield _answer(names, part.repeat(len(cols)), partners, np.ravel(mean), np.ravel(std))
 
 

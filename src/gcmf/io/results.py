@@ -38,7 +38,8 @@ def tables(model: GCMF) -> dict[tuple[str, ...], Callable[[], pd.DataFrame]]:
         made["strengths",] = lambda: _with_ids(strength_table(fitted), "relation")
     for m, relation in enumerate(model.schema_.relations):
         for side, entity in enumerate((relation.rows, relation.cols)):
-            made["bias", relation.name, entity] = partial(_biases, fitted, m, side, entity)
+            which = () if relation.symmetric is None or relation.symmetric else (("rows", "cols")[side],)
+            made["bias", relation.name, entity, *which] = partial(_biases, fitted, m, side, entity)
         units = _units(fitted, m)
         if units is not None:
             frame = pd.DataFrame.from_dict(units, orient="index", columns=["mean", "deviation"])
@@ -97,6 +98,7 @@ def describe(model: GCMF) -> dict[str, Any]:
     relations = [
         {
             "name": relation.name, "rows": relation.rows, "cols": relation.cols, "likelihood": relation.likelihood,
+            **({} if relation.symmetric is None else {"symmetric": relation.symmetric}),
             "noise_std": float(noise[m]) if noise[m] > 0 else None,
             "zeros": fitted.drawn[relation.name]._asdict() if relation.name in fitted.drawn else None,
             "units": _units(fitted, m), "standardized": fitted.units[m] is not None,

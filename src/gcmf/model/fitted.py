@@ -130,7 +130,8 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
            for v, p, seen in zip(var, prior_var, spec.observed, strict=True)]  # fmt: skip
     prior_bias = _bias_priors(spec, posterior)
     bias_mean, bias_var = [], []
-    for layer, seen in enumerate(spec.in_layer):
+    for number, seen in enumerate(spec.in_layer):
+        layer = spec.layer(*divmod(number, 2))
         b, b_var = state.bias_mean[layer], state.bias_var[layer]
         bias_mean.append(np.where(seen, b, prior_bias[0, layer]).astype(b.dtype))
         bias_var.append(np.where(seen, b_var, prior_bias[1, layer]).astype(b.dtype))
@@ -178,7 +179,8 @@ def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
     """B ~ N(⟨μ⟩, σ² + Var μ) for an entity without data; zero where the layer has no biases."""
     biased = spec.has_bias
     var = posterior.bias.scale + posterior.bias.var
-    return np.stack([np.where(biased, posterior.bias.mean, 0.0), np.where(biased & (not spec.point), var, 0.0)])
+    prior = np.stack([np.where(biased, posterior.bias.mean, 0.0), np.where(biased & (not spec.point), var, 0.0)])
+    return prior[:, [spec.layer(*divmod(number, 2)) for number in range(len(biased))]]
 
 
 def _activity(mean: list[Floats], total: NDArray[np.float64], on: NDArray[np.bool_]) -> NDArray[np.float64]:

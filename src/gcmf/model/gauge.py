@@ -32,7 +32,8 @@ LARGEST = 5.0
 
 def single_table(spec: Spec) -> bool:
     """Whether the closed forms for one relation with a common, vague α hold."""
-    return len(spec.ends) == 1 and spec.common and spec.priors.vague and not spec.point
+    one = len(spec.ends) == 1 and spec.ends[0][0] != spec.ends[0][1]
+    return one and spec.common and spec.priors.vague and not spec.point
 
 
 def rescale(spec: Spec, engine: Engine, posterior: Posterior, *, held: int = 0) -> Posterior:

@@ -52,7 +52,7 @@ class Moments(NamedTuple):
     @classmethod
     def swept(cls, sets: list[Swept]) -> Moments:
         """Put together what the sweeps of all entity sets know."""
-        layers = np.empty((3, sum(len(swept.layers) for swept in sets)))
+        layers = np.zeros((3, 2 * len(sets[0].measured)))
         for swept in sets:
             layers[:, swept.layers] = swept.bias
         return cls(np.array([swept.square for swept in sets]), np.array([swept.log_var for swept in sets]), *layers)

@@ -64,6 +64,8 @@ class Spec:
     priors: Priors
     scaled: bool = False
     """Whether relations have scales, one for each factor."""
+    symmetric: tuple[bool, ...] = ()
+    """Which relations are of a set with itself and the same both ways: their biases are those of the first layer."""
 
     @cached_property
     def n_bias(self) -> NDArray[np.float64]:
@@ -88,8 +90,13 @@ class Spec:
     @cached_property
     def layers(self) -> tuple[list[int], ...]:
         """Bias layers of each entity set, in the order of its blocks."""
-        return tuple([2 * m + side for m, ends in enumerate(self.ends) for side in (0, 1) if ends[side] == e]
+        return tuple([2 * m + side for m, ends in enumerate(self.ends) for side in (0, 1)
+                      if ends[side] == e and self.layer(m, side) == 2 * m + side]
                      for e in range(len(self.sizes)))  # fmt: skip
+
+    def layer(self, m: int, side: int) -> int:
+        """The bias layer of a side of relation m: both sides of a symmetric one have the first."""
+        return 2 * m + (side and not self.symmetric[m])
 
     @cached_property
     def parameter_prior(self) -> ParameterPrior:
@@ -189,7 +196,8 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
     stats = [_summary(r.cells, lik) for r, lik in zip(relations, likelihoods, strict=True)]
     ends = tuple((schema.entity_index(r.rows), schema.entity_index(r.cols)) for r in schema.relations)
     observed = tuple(data.observed(name) for name in schema.entities)
-    biased = _bias_layers(tuple(r.name for r in schema.relations), options)
+    symmetric = tuple(bool(r.symmetric) for r in schema.relations)
+    biased = _bias_layers(tuple(r.name for r in schema.relations), symmetric, options)
     idle = [name for name, seen in zip(schema.entities, observed, strict=True) if not seen.any()]
     if idle:
         msg = (f"No relation of this collection has a cell of {', '.join(map(repr, idle))}, so nothing can be learned "
@@ -198,8 +206,10 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
     blocks: list[list[Block]] = [[] for _ in schema.entities]
     for m, (relation, lik) in enumerate(zip(relations, likelihoods, strict=True)):
         for side, cells in enumerate((relation.cells.rows, relation.cells.cols)):
+            if side and symmetric[m]:
+                continue  # its rows list each cell from either end
             offset = lik.intercept(stats[m].mean)
-            block = Block(m, side, ends[m][1 - side], cells, lik, stats[m].center, stats[m].scale, offset)
+            block = Block(m, side, ends[m][1 - side], cells, lik, stats[m].center, stats[m].scale, offset, symmetric[m])
             blocks[ends[m][side]].append(block)
     problem = Problem(sizes, tuple(map(tuple, blocks)), biased, len(relations))
     spec = Spec(
@@ -208,12 +218,13 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         scale=np.array([s.scale for s in stats]),
         largest=np.array([s.largest for s in stats]),
         n_entities=np.array([o.sum() for o in observed], dtype=float),
-        n_cells=np.array([r.cells.n_cells for r in relations], dtype=float),
-        n_weighed=np.array([r.cells.n_cells * (1.0 + (lik.zero_weight - 1.0) * (1.0 - s.mean))
+        n_cells=np.array([r.n_cells for r in relations], dtype=float),
+        n_weighed=np.array([r.n_cells * (1.0 + (lik.zero_weight - 1.0) * (1.0 - s.mean))
                             for r, lik, s in zip(relations, likelihoods, stats, strict=True)]),
         in_layer=tuple(side.counts() > 0 for r in relations for side in (r.cells.rows, r.cells.cols)),
         offset=np.array([lik.intercept(s.mean) for lik, s in zip(likelihoods, stats, strict=True)]),
-        constant=sum(s.constant for s in stats),
+        constant=sum(s.constant / (2.0 if same else 1.0) for s, same in zip(stats, symmetric, strict=True)),
+        symmetric=symmetric,
         common=options.sharing == "common",
         point=options.inference == "map",
         unit_variance=np.array([name in options.unit_variance for name in schema.entities]),
@@ -284,16 +295,16 @@ def _listed(value: NDArray[Any], size: int = 1 << 16) -> Iterator[NDArray[np.flo
         yield np.asarray(part[seen], dtype=np.float64)
 
 
-def _bias_layers(names: tuple[str, ...], options: FitOptions) -> tuple[bool, ...]:
-    """Whether each layer (relation, side) has biases."""
+def _bias_layers(names: tuple[str, ...], symmetric: tuple[bool, ...], options: FitOptions) -> tuple[bool, ...]:
+    """Whether each layer (relation, side) has biases; the second one of a symmetric relation is the first."""
     if isinstance(options.bias, bool):
-        return (options.bias,) * (2 * len(names))
+        return tuple(options.bias and not (side and same) for same in symmetric for side in (0, 1))
     unknown = sorted(set(options.bias) - set(names))
     if unknown:
         msg = f"bias= names {', '.join(map(repr, unknown))}, but the relations are {', '.join(map(repr, names))}."
         raise OptionError(msg)
     layers: list[bool] = []
-    for name in names:
+    for name, same in zip(names, symmetric, strict=True):
         sides = options.bias.get(name, True)
-        layers += [sides in (True, "rows"), sides in (True, "cols")]
+        layers += [bool(sides), False] if same else [sides in (True, "rows"), sides in (True, "cols")]
     return tuple(layers)

@@ -34,7 +34,7 @@ class Zeros:
         """How many zeros the last draw has, by relation."""
         for m, (relation, likelihood) in enumerate(zip(spec.schema.relations, spec.likelihoods, strict=True)):
             cells = data.relations[relation.name].cells
-            if cells.filled and not likelihood.least_squares and n_wanted(cells):
+            if cells.filled and relation.symmetric is None and not likelihood.least_squares and n_wanted(cells):
                 self._cells[m] = cells
         # Whoever has nothing to draw takes nothing from the source of random numbers.
         self._seed: Any = rng.bit_generator.seed_seq.spawn(1)[0] if self._cells else None  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
     return {
         "relations": [
             {
-                **asdict(relation),
+                **{key: value for key, value in asdict(relation).items() if value is not None},
                 "likelihood": _write_likelihood(likelihood),
                 **_write_units(units),
                 **_write_drawn(fitted.drawn.get(relation.name)),
@@ -124,6 +124,11 @@ def _check_schema(entities: list[str], relations: list[dict[str, Any]]) -> None:
     faults += [f"there is no entity set {name!r}" for name in used if name not in entities]
     named: Any = [RelationSchema(r["name"], r["rows"], r["cols"], "") for r in relations]
     faults += schema_faults(named)  # of relations it looks at these alone
+    for r in relations:
+        if (r["rows"] == r["cols"]) != ("symmetric" in r):
+            faults.append(
+                f"relation {r['name']!r} must say whether it is symmetric exactly if it joins a set with itself"
+            )
     if faults or not relations:
         msg = faults[0] if faults else "there is no relation"
         raise MalformedError(msg)
@@ -138,7 +143,7 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
     likelihoods = tuple(_read_likelihood(r["likelihood"], f"relations/{m}/likelihood") for m, r in enumerate(relations))
     schema = Schema(
         tuple(entity["name"] for entity in document["entities"]),
-        tuple(RelationSchema(r["name"], r["rows"], r["cols"], lik.name)
+        tuple(RelationSchema(r["name"], r["rows"], r["cols"], lik.name, r.get("symmetric"))
               for r, lik in zip(relations, likelihoods, strict=True)),
     )  # fmt: skip
     arrays: dict[str, Any] = {name: tuple(a) if isinstance(a, list) else a for name, a in document["fitted"].items()}

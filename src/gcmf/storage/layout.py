@@ -61,7 +61,7 @@ _COMMON = {
     "n_iter": int,
     "trace": Piece(("sweeps",), low=-math.inf, high=math.inf),
 }
-_RELATION = {"name": str, "rows": str, "cols": str, "likelihood": dict}
+_RELATION = {"name": str, "rows": str, "cols": str, "likelihood": dict, "symmetric?": bool}
 _ZEROS = {"n": int, "of": int}
 _UNITS = {"center": Piece(("columns",), -DATA, DATA), "scale": Piece(("columns",), TINY, DATA)}
 

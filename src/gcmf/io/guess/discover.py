@@ -71,11 +71,9 @@ class _Drafting:
         self.draft.notes.append(text)
 
     def relate(self, spec: RelationSpec, reasons: list[str]) -> None:
-        """Add a relation, unless the model cannot have it; where its name is taken, its column is added to it."""
-        if spec.rows == spec.cols:
-            why = "the model does not cover a set related with itself"
-            self.note(f"{spec.table or spec.source}: a relation {spec.rows} × {spec.cols} was left out, {why}.")
-            return
+        """Add a relation; where its name is taken, its column is added to it."""
+        if spec.rows == spec.cols and spec.symmetric is None:
+            spec = replace(spec, symmetric=False)
         if spec.name in [other.name for other in self.draft.relations]:
             spec = replace(spec, name=f"{spec.name}_{spec.col}")
         self.draft.relations.append(spec)
@@ -182,7 +180,7 @@ class _Drafting:
         for look in self.tall:
             if look.key is not None:
                 self.add_references(look)
-            elif len(of(look)) < 2 and look.name not in self.links.itself:
+            elif len(of(look)) < 2:
                 self.note(f"{look.name} was left out: it has no two columns of ids, and no key.")
         used = {entity for relation in self.draft.relations for entity in (relation.rows, relation.cols)}
         for look in self.tall:
@@ -192,14 +190,13 @@ class _Drafting:
     def add_pairs(self, look: Look) -> None:
         """Add a table of cells: two columns of ids, and one value or none."""
         (row, rows), (col, cols) = self.links.of(look).items()
-        if rows == cols:
-            self.note(f"{look.name} relates {rows} with itself, which the model does not cover; it was left out.")
-            return
         value, unused = self.value_column(look, [row, col])
         reasons = [self.links.say(look, row), self.links.say(look, col), *unused]
         repeated = look.count_repeats([row, col])
         self.say_lacking(look, [row, col])
         keys: dict[str, Any] = {"name": look.name, "rows": rows, "cols": cols, "row": row, "col": col}
+        if rows == cols:
+            keys["symmetric"] = self.goes_both_ways(look, row, col)
         if value is None:
             keys |= {"likelihood": "bernoulli", "blanks": "zero"}
             if repeated:
@@ -220,7 +217,22 @@ class _Drafting:
             reasons += [why, 'blanks = "missing": a pair that is not listed was never observed']
             grouped = f"{how}({quote(value.name)}) AS {quote(value.name)}"
         origin = _origin(look, row, col, grouped=grouped if repeated else None)
+        if rows == cols:
+            apart = f"{quote(row)} <> {quote(col)}"
+            origin["where"] = f"{origin['where']} AND {apart}" if origin["where"] else apart
         self.relate(RelationSpec(**origin, **keys), reasons)
+
+    def goes_both_ways(self, look: Look, row: str, col: str) -> bool:
+        """Guess whether a table relates a set with itself without a direction: all pairs come both ways, or none."""
+        share = look.share_both_ways(row, col)
+        symmetric = share in (0.0, 1.0)
+        listed = {0.0: "no pair is listed both ways", 1.0: "every pair is listed both ways"}
+        why = listed.get(share, f"{share:.0%} of the pairs are listed both ways")
+        self.note(
+            f"{look.name} relates {self.links.of(look)[row]} with itself; {why}, so symmetric ="
+            f" {str(symmetric).lower()} is a guess."
+        )
+        return symmetric
 
     def add_meetings(self, look: Look) -> None:
         """Add a table with three columns of ids or more: how often each two of them meet."""
@@ -230,6 +242,10 @@ class _Drafting:
         reasons += [*self.ignore(look, rest), 'blanks = "missing": a pair that never met is not taken for a 0']
         self.say_lacking(look, list(ids))
         for (row, rows), (col, cols) in combinations(ids.items(), 2):
+            taken = [one.name for one in self.draft.relations if {one.rows, one.cols} == {rows, cols}]
+            if taken:  # what only counts lines adds little to a table of its own
+                self.note(f"{look.name}: how often {rows} meets {cols} was left out, {taken[0]} already joins them.")
+                continue
             varied = look.count_residuals(row, col, "count(*)")
             spec = RelationSpec(**_origin(look, row, col, grouped="count(*) AS n"), name=f"{look.name}_{rows}_{cols}",
                                 rows=rows, cols=cols, row=row, col=col, value="n", likelihood=varied.likelihood,

@@ -27,8 +27,6 @@ class Links:
     entities: dict[tuple[str, str], str] = field(default_factory=dict)
     reasons: dict[tuple[str, str], str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    itself: set[str] = field(default_factory=set)
-    """Tables that relate an entity set with itself."""
 
     def of(self, look: Look) -> dict[str, str]:
         """Return the entity columns of a table, in order, and their sets."""
@@ -144,12 +142,8 @@ def _link_loose(look: Look, looks: list[Look], links: Links) -> None:
         if column.is_id and column.may_be_ids:
             twin = _twin(looks, links, look, column)
             if twin is not None:
-                links.itself.add(look.name)
-                links.notes.append(
-                    f"{look.name}.{column.name} holds the same ids as {look.name}.{twin}: the table relates"
-                    f" {links.entities[look.name, twin]} with itself, which the model does not cover; it was left out."
-                )
-                return
+                links.add(look, column.name, links.entities[look.name, twin], f"it holds the same ids as {twin}")
+                continue
             links.add(look, column.name, look.stem_of(column), "its name says that it holds ids")
     lacking = 2 - len(links.of(look))
     plain = [column for column in look.without(links.of(look)) if column.may_be_ids and not column.is_time]

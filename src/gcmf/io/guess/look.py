@@ -102,6 +102,14 @@ class Look:
         listed = ", ".join(f"CAST({quote(name)} AS DOUBLE)" for name in columns)
         return np.array(self.table.ask(f"SELECT {listed} FROM {self.table.sql} LIMIT {_FIRST_LINES}"), dtype=np.float64)
 
+    def share_both_ways(self, row: str, col: str) -> float:
+        """Return which share of the pairs of two different ids is listed the other way round, too."""
+        i, j = quote(row), quote(col)
+        pairs = f"SELECT DISTINCT {i} AS i, {j} AS j FROM {self.table.sql} WHERE {i} <> {j}"
+        both = "SELECT count(*) FROM pairs AS a JOIN pairs AS b ON a.i = b.j AND a.j = b.i"
+        (found,) = self.table.ask(f"WITH pairs AS ({pairs}) SELECT count(*), ({both}) FROM pairs")
+        return float(found[1]) / max(float(found[0]), 1.0)
+
     def count_repeats(self, ids: Iterable[str]) -> int:
         """Count the combinations of ids that are listed more than once; lines that lack an id do not count."""
         listed = ", ".join(map(quote, ids))

@@ -152,6 +152,11 @@ def _contradictions(spec: ProjectSpec, file: str) -> Iterator[str]:
         where = f"{file}, [relations.{relation.name}]"
         if relation.likelihood not in known():
             yield _no_choice(where, "likelihood", relation.likelihood, known())
+        if relation.rows == relation.cols and relation.symmetric is None:
+            yield (
+                f"{where}: it relates {relation.rows!r} with itself, so symmetric must say which way its cells go: true"
+                " if a pair is the same both ways, as in friendships, false if not, as in who follows whom."
+            )
         matrix = relation.format == "mtx" or relation.source.endswith((".mtx", ".mtx.gz"))
         if relation.layout == "long" and not matrix:
             for key, entity in (("row", relation.rows), ("col", relation.cols)):

@@ -76,7 +76,7 @@ def read_relation(spec: RelationSpec, folder: Path) -> ReadRelation:
     else:
         table = open_table(spec, folder)
         data = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
-    relation = Relation(spec.name, spec.rows, spec.cols, data, spec.likelihood, blanks=blanks)
+    relation = Relation(spec.name, spec.rows, spec.cols, data, spec.likelihood, blanks=blanks, symmetric=spec.symmetric)
     _warn_of_one_value(relation.raw, relation=spec.name, label=table.label if table is not None else spec.source)
     return ReadRelation(relation, table, spec)
 

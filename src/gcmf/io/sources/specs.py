@@ -59,6 +59,8 @@ class RelationSpec(Section):
     """What a cell that is not listed is."""
     layout: Literal["long", "wide", "matrix"] = "long"
     """A line per cell, a line per row entity (first column ids), or Matrix Market."""
+    symmetric: bool | None = None
+    """Of a set with itself: whether a pair is the same both ways."""
 
 
 @dataclass(frozen=True, kw_only=True)
