@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
+from gcmf import Collection
 from gcmf.gamma import Gamma
 from gcmf.model.elbo import terms
 from gcmf.model.structure import carried
+from gcmf.options import FitOptions
+from helpers import random_sample
+from strategies import network, relation
 from toys import CELL, GAUSSIAN, HYBRID, JAAKKOLA, LOGISTIC, PAPER, PROPER, VAGUE, toy
 
 N = 40_000
@@ -74,8 +78,8 @@ def draw(sample, rng):
     for e, blocks in enumerate(sample.problem.blocks):
         for b, block in enumerate(blocks):
             if block.side == 0:
-                own = [u * scales[:, None, block.relation] if n == block.other else u for n, u in enumerate(factors)]
-                _add_cells(sample, (e, b), own, biases, rng, total)
+                pair = factors[e], factors[block.other] * scales[:, None, block.relation]
+                _add_cells(sample, (e, b), pair, biases, rng, total)
     return total
 
 
@@ -122,7 +126,9 @@ def _add_cells(sample, place, factors, biases, rng, total):
     for i, (j, x, _) in enumerate(engine._cells[e][number]):
         if len(j) == 0:
             continue
-        theta = np.einsum("nk,njk->nj", factors[e][:, i], factors[block.other][:, j])
+        if block.symmetric:
+            j, x = j[j > i], x[j > i]  # noqa: PLW2901 - each cell is listed from either end
+        theta = np.einsum("nk,njk->nj", factors[0][:, i], factors[1][:, j])
         theta += biases[block.layer][:, i, None] + biases[block.other_layer][:, j] + block.offset
         if tau is not None:
             total += log_normal(x, theta, 1 / tau[:, None]).sum(axis=1)
@@ -164,6 +170,21 @@ def test_matches_a_monte_carlo_estimate(case, scaled):
     exact = sample.bound() + left_out(sample.spec, sample.known)
     assert error < 0.2, "the estimate must be sharp enough to tell a missing term"
     assert abs(exact - draws.mean()) < 4 * error
+
+
+@pytest.mark.parametrize("symmetric", [True, False], ids=["symmetric", "directed"])
+@pytest.mark.parametrize("likelihood", [GAUSSIAN, JAAKKOLA], ids=repr)
+def test_relations_of_a_set_with_itself_match_a_monte_carlo_estimate(likelihood, symmetric):
+    rng = np.random.default_rng(3)
+    made = [
+        network("a", 6, rng, symmetric=symmetric, likelihood=likelihood, layout="listed", missing=0.3),
+        relation("r", ("a", "b"), (6, 3), likelihood=GAUSSIAN, layout="listed", missing=0.2, rng=rng),
+    ]
+    sample = random_sample(Collection(made), FitOptions(n_factors=3, dtype="float64", priors=PROPER), rng)
+    draws = draw(sample, np.random.default_rng(5))
+    error = draws.std() / np.sqrt(N)
+    assert error < 0.2
+    assert abs(sample.bound() + left_out(sample.spec, sample.known) - draws.mean()) < 4 * error
 
 
 def test_divergence_of_a_gamma():

@@ -1,0 +1,117 @@
+"""Relations of a set with itself, from data to answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+import gcmf
+from gcmf import Collection, Relation
+
+
+def communities(seed, n=80, likelihood="gaussian"):
+    """Who is like whom in one respect is linked, who is like whom in the other is not; 30% missing, and the truth."""
+    rng = np.random.default_rng(seed)
+    u = rng.normal(size=(n, 2))
+    theta = (u * [1.0, -1.0]) @ u.T
+    if likelihood == "gaussian":
+        x, truth = theta + 0.5 * rng.normal(size=(n, n)), theta
+    else:
+        truth = 1.0 / (1.0 + np.exp(-2.0 * theta))
+        x = (rng.random((n, n)) < truth).astype(float)
+    gone = rng.random((n, n)) < 0.3
+    return x, gone, truth
+
+
+def upper(x, gone):
+    """One triangle of a symmetric matrix, NaN elsewhere."""
+    there = np.triu(np.ones(x.shape, dtype=bool), 1) & ~gone
+    return np.where(there, x, np.nan)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+@pytest.mark.parametrize("seed", range(2))
+def test_two_communities_of_which_one_repels(seed, likelihood):
+    x, gone, truth = communities(seed, likelihood=likelihood)
+    model = gcmf.GCMF(6, random_state=seed).fit(Relation("likes", "p", "p", upper(x, gone), likelihood, symmetric=True))
+    assert sorted(np.sign(model.strengths().loc["likes"])) == [-1.0, 1.0]
+    predicted = model.predict("likes")
+    np.testing.assert_allclose(predicted, predicted.T, rtol=1e-6)
+    apart = ~np.eye(len(x), dtype=bool)
+    error = np.sqrt(np.mean((predicted - truth)[apart] ** 2))
+    assert error < (0.2 if likelihood == "gaussian" else 0.15)
+
+
+def test_either_triangle_or_both_is_the_same_relation():
+    x, gone, _ = communities(0, n=12)
+    one = upper(x, gone)
+    both = np.where(np.isnan(one), one.T, one)
+    fits = []
+    for given in (one, one.T, both, np.where(np.eye(12, dtype=bool), 7.0, both)):
+        data = Collection([Relation("x", "p", "p", given, symmetric=True)])
+        assert data.n_cells == np.count_nonzero(~np.isnan(one))
+        fits.append(gcmf.GCMF(2, random_state=0, max_iter=20, tol=0.1).fit(data).elbo_)
+    assert len(set(fits)) == 1
+
+
+def test_blanks_of_a_network_are_zeros_but_for_the_diagonal():
+    links = pd.DataFrame({"a": ["ann", "bob"], "b": ["bob", "cat"]})
+    friends = Relation.from_frame(
+        "friends", links, rows="p", cols="p", row="a", col="b", value=None, likelihood="bernoulli", blanks="zero",
+        symmetric=True,
+    )  # fmt: skip
+    data = Collection([friends], entities={"p": ["ann", "bob", "cat", "dan"]})
+    assert data.n_cells == 6
+    cells = [
+        (int(i), int(j), float(x))
+        for part in data.relations["friends"].chunks(10)
+        for i, j, x in zip(*part, strict=True)
+    ]
+    assert sorted(cells) == [(0, 1, 1.0), (0, 2, 0.0), (0, 3, 0.0), (1, 2, 1.0), (1, 3, 0.0), (2, 3, 0.0)]
+    follows = Relation(
+        "follows", "p", "p", sparse.csr_array(np.eye(4, k=1)), "bernoulli", blanks="zero", symmetric=False
+    )
+    assert Collection([follows]).n_cells == 12
+
+
+@pytest.mark.parametrize("layout", ["listed", "filled", "dense"])
+@pytest.mark.parametrize("by", ["cell", "row"])
+def test_both_directions_of_a_pair_go_into_the_same_part(layout, by):
+    x, gone, _ = communities(1, n=90 if layout == "dense" else 20)
+    given = upper(x, gone if layout == "listed" else np.zeros_like(gone))
+    blanks = None
+    if layout == "filled":
+        given, blanks = sparse.csr_array(np.where(gone, 0.0, np.nan_to_num(given))), "zero"
+    data = Collection([Relation("x", "p", "p", given, blanks=blanks, symmetric=True)])
+    cells = data.relations["x"].cells
+    assert (cells.dense, cells.filled) == (layout == "dense", layout == "filled")
+    train, test = data.split(0.25, by=by, random_state=0)
+    assert train.n_cells + test.n_cells == data.n_cells
+    if by == "cell":
+        assert test.n_cells == round(0.25 * data.n_cells)
+    for part in (train, test):
+        triplets = part.relations["x"].cells.triplets()
+        pairs = set(zip(triplets.i.tolist(), triplets.j.tolist(), strict=True))
+        assert pairs == {(j, i) for i, j in pairs}
+
+
+def test_a_model_of_networks_is_saved_scored_and_shown(tmp_path):
+    x, gone, _ = communities(0, n=30)
+    data = Collection([
+        Relation("friends", "p", "p", upper(x, gone), symmetric=True),
+        Relation("follows", "p", "p", np.where(gone, np.nan, x), symmetric=False),
+    ])  # fmt: skip
+    train, test = data.split(0.2, random_state=0)
+    model = gcmf.GCMF(4, random_state=0, max_iter=50, tol=1e-4).fit(train)
+    assert "friends: p × p (gaussian, symmetric)" in repr(model)
+    assert "follows: p × p (gaussian, directed)" in repr(model)
+    np.testing.assert_array_equal(model.biases("friends", "rows"), model.biases("friends", "cols"))
+    assert not np.allclose(model.biases("follows", "rows"), model.biases("follows", "cols"))
+    model.save(tmp_path / "m.gcmf")
+    again = gcmf.load(tmp_path / "m.gcmf")
+    assert again.schema_ == model.schema_
+    np.testing.assert_array_equal(again.predict("follows"), model.predict("follows"))
+    assert again.score(test).equals(model.score(test))
+    assert model.score(test)["n"].tolist() == [relation.n_cells for relation in test.relations.values()]
