@@ -140,10 +140,13 @@ def random_posterior(spec, on, rng, moments):
 
 def random_scales(spec, on, rng):
     """Scales of relations, of which some do not see factors that their sets hold."""
-    seen = carried(spec, on) & ((rng.random((len(spec.ends), on.shape[1])) < 0.8) | spec.common)
+    mate = np.arange(on.shape[1])
+    if spec.directed.any() and len(mate) > 2:
+        mate[[0, 2]] = 2, 0
+    seen = carried(spec, on, mate) & ((rng.random((len(spec.ends), on.shape[1])) < 0.8) | spec.common)
     mean, var = rng.normal(size=seen.shape), rng.uniform(0.05, 0.4, seen.shape) * (not spec.point)
     beta = Gamma(*(rng.uniform(0.5, 3.0, seen.shape) for _ in range(2)))
-    return RelationScales(np.where(seen, mean, 0.0), np.where(seen, var, 0.0), beta, seen)
+    return RelationScales(np.where(seen, mean, 0.0), np.where(seen, var, 0.0), beta, seen, mate, spec.itself)
 
 
 def random_parameters(likelihood, largest, n, prior, rng):

@@ -115,3 +115,43 @@ def test_a_model_of_networks_is_saved_scored_and_shown(tmp_path):
     np.testing.assert_array_equal(again.predict("follows"), model.predict("follows"))
     assert again.score(test).equals(model.score(test))
     assert model.score(test)["n"].tolist() == [relation.n_cells for relation in test.relations.values()]
+
+
+def arcs(seed, n=80):
+    """One factor sends and another receives, a third does both; 30% missing."""
+    rng = np.random.default_rng(seed)
+    u = rng.normal(size=(n, 3))
+    theta = np.outer(u[:, 0], u[:, 1]) + np.outer(u[:, 2], u[:, 2])
+    return np.where(rng.random((n, n)) < 0.3, np.nan, theta + 0.5 * rng.normal(size=(n, n))), theta
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_who_sends_and_who_receives_is_found(seed):
+    """And predicted better than by two roles that know nothing of each other."""
+    x, truth = arcs(seed)
+    model = gcmf.GCMF(8, random_state=seed).fit(Relation("follows", "p", "p", x, symmetric=False))
+    table, strength = model.structure(), model.strengths().loc["follows"]
+    assert len(table) == 3
+    (alone,) = table.index[table["mate"] == table.index]
+    sender, receiver = (name for name in table.index if name != alone)
+    assert table["mate"][sender] == receiver
+    assert sorted(strength[[sender, receiver]].abs() > 0) == [False, True]
+    assert (strength != 0).sum() == 2
+    apart = ~np.eye(len(x), dtype=bool)
+    roles = gcmf.GCMF(8, random_state=seed).fit(Relation("follows", "s", "r", np.where(apart, x, np.nan)))
+    own, other = (np.sqrt(np.mean((m.predict("follows") - truth)[apart] ** 2)) for m in (model, roles))
+    assert own < 0.95 * other
+
+
+def test_what_a_person_sends_with_is_what_it_is_elsewhere():
+    """A table of the senders' factor helps to predict a network with few cells."""
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(60, 2))
+    theta = 1.5 * np.outer(u[:, 0], u[:, 1])
+    follows = np.where(rng.random(theta.shape) < 0.85, np.nan, theta + 0.5 * rng.normal(size=theta.shape))
+    traits = u @ rng.normal(size=(2, 20)) + 0.5 * rng.normal(size=(60, 20))
+    network, table = Relation("follows", "p", "p", follows, symmetric=False), Relation("traits", "p", "trait", traits)
+    apart = ~np.eye(60, dtype=bool)
+    errors = [np.sqrt(np.mean((gcmf.GCMF(6, random_state=0).fit(data).predict("follows") - theta)[apart] ** 2))
+              for data in ([network], [network, table])]  # fmt: skip
+    assert errors[1] < 0.7 * errors[0]

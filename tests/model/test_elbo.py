@@ -78,7 +78,10 @@ def draw(sample, rng):
     for e, blocks in enumerate(sample.problem.blocks):
         for b, block in enumerate(blocks):
             if block.side == 0:
-                pair = factors[e], factors[block.other] * scales[:, None, block.relation]
+                theirs = factors[block.other]
+                if sample.known.scales is not None and sample.spec.directed[block.relation]:
+                    theirs = theirs[..., sample.known.scales.mate]
+                pair = factors[e], theirs * scales[:, None, block.relation]
                 _add_cells(sample, (e, b), pair, biases, rng, total)
     return total
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
 
-RESERVED = {"role", "relations"}
+RESERVED = {"role", "relations", "mate"}
 """What the columns of `structure()` are called beside those of the entity sets."""
 
 

@@ -119,11 +119,20 @@ class Scales(NamedTuple):
     """(M, K)."""
     var: Floats
     """(M, K)."""
+    mates: NDArray[np.int64]
+    """Which factor of the column factor k of the row meets: k, or in directed relations its mate, (M, K)."""
 
-    def scaled(self, m: int, mean: Floats, var: Floats) -> tuple[Floats, Floats]:
-        """Mean d̄ ū and variance ⟨d²⟩⟨u²⟩ − d̄²ū² of d u, for factors of partners (..., K) in relation m."""
-        d, square = self.mean[m], self.mean[m] ** 2 + self.var[m]
-        return d * mean, square * var + self.var[m] * mean**2
+    def seen(self, m: int, side: int) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """For each factor of an entity on this side: mean and variance of the scale, and which factor it meets."""
+        mates = self.mates[m]
+        of = mates if side else slice(None)
+        return self.mean[m][of], self.var[m][of], mates
+
+    def scaled(self, m: int, side: int, mean: Floats, var: Floats) -> tuple[Floats, Floats]:
+        """Mean d̄ ū and variance ⟨d²⟩⟨u²⟩ − d̄²ū² of d u, for factors of partners (..., K) of who is on this side."""
+        d, d_var, mates = self.seen(m, side)
+        mean, var = mean[..., mates], var[..., mates]
+        return d * mean, (d**2 + d_var) * var + d_var * mean**2
 
 
 class Given(NamedTuple):

@@ -66,14 +66,15 @@ def pack(mean, var, active, pairs):
 
 
 @kernel
-def pack_scaled(mean, var, active, scale, scale_var, pairs):
-    """The same of d u in place of u: means d̄ ū, variances ⟨d²⟩ũ + d̃ ū²; scale and scale_var (K,)."""
+def pack_scaled(mean, var, active, scale, scale_var, mates, pairs):
+    """The same of d u in place of u: means d̄ ū, variances ⟨d²⟩ũ + d̃ ū², with u the factor that each meets; (K,)."""
     width = pairs.shape[1] // 2
     for i in range(len(mean)):
         for k in range(len(active)):
-            u, d, d_var = np.float64(mean[i, active[k]]), scale[active[k]], scale_var[active[k]]
+            d, d_var, mate = scale[active[k]], scale_var[active[k]], mates[active[k]]
+            u = np.float64(mean[i, mate])
             pairs[i, k] = d * u
-            pairs[i, width + k] = (d * d + d_var) * var[i, active[k]] + d_var * u * u
+            pairs[i, width + k] = (d * d + d_var) * var[i, mate] + d_var * u * u
         for k in range(len(active), width):
             pairs[i, k] = pairs[i, width + k] = 0
 
@@ -116,11 +117,12 @@ def _write_partner(rows, block, row, scratch, real):
         array_of(block.factor_scale, None, np.float64),
         array_of(block.factor_scale_var, None, np.float64),
     )
-    pairs = array_of(block.pairs, (row + 1, 2 * width), real)[row]
+    pairs, mates = array_of(block.pairs, (row + 1, 2 * width), real)[row], array_of(block.mates, None, np.int64)
     for k in range(rows.n_factors):
-        u, d, d_var = mean[k], scale[k], scale_var[k]
-        pairs[k] = d * u
-        pairs[width + k] = (d * d + d_var) * var[k] + d_var * u * u
+        if mates[k] >= 0:
+            u, u_var, d, d_var = mean[mates[k]], var[mates[k]], scale[k], scale_var[k]
+            pairs[k] = d * u
+            pairs[width + k] = (d * d + d_var) * u_var + d_var * u * u
     bias = array_of(scratch.row_bias, None, np.float64)[block.twin]
     array_of(block.partner_bias, None, real)[row] = bias + block.offset
 

@@ -169,8 +169,8 @@ class CpuEngine(HostState):
                 twin = next(n for n, twin in enumerate(blocks) if twin.layer == theirs)
                 work.set_own(b, twin, block, given.scales)
             if given.scales is not None:
-                scale, scale_var = (np.ascontiguousarray(a[block.relation]) for a in given.scales)
-                pack_scaled(s.mean[other], s.var[other], on, scale, scale_var, pairs)
+                seen = map(np.ascontiguousarray, given.scales.seen(block.relation, block.side))
+                pack_scaled(s.mean[other], s.var[other], on, *seen, pairs)
             elif other not in packed or other == e:
                 pack(s.mean[other], s.var[other], on, pairs)
                 packed.add(other)
@@ -305,10 +305,16 @@ class _Pass:
     def set_own(self, b: int, twin: int, block: Block, scales: Scales | None) -> None:
         """Say what is to be written of each row for block b, whose partners are rows of this set."""
         n, on = self.width, self._active[: self.rows.array["n_factors"][0]]
-        scale, scale_var = np.ones(n), np.zeros(n)
+        scale, scale_var, mates = np.ones(n), np.zeros(n), np.arange(n)
         if scales is not None:
-            scale[: len(on)], scale_var[: len(on)] = scales.mean[block.relation, on], scales.var[block.relation, on]
-        self.blocks.set(b, own=True, twin=twin, offset=block.offset, factor_scale=scale, factor_scale_var=scale_var)
+            d, d_var, meets = (a[on] for a in scales.seen(block.relation, block.side))
+            scale[: len(on)], scale_var[: len(on)] = d, d_var
+            place = np.full(scales.mean.shape[1], -1)
+            place[on] = np.arange(len(on))
+            mates[: len(on)] = place[meets]
+        self.blocks.set(
+            b, own=True, twin=twin, offset=block.offset, factor_scale=scale, factor_scale_var=scale_var, mates=mates
+        )
 
     def scaling(self, wanted: Array, n: int) -> Floats:
         """What the sweep has summed up for the scales of these blocks and the first n factors, (blocks, n + 2, n)."""

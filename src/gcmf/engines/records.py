@@ -72,6 +72,7 @@ BLOCK = np.dtype([
     ("offset", np.float64),  # and the fixed part of θ
     ("factor_scale", array(np.float64)),  # (Kp,) and the relation's scales of the active factors, and their variances
     ("factor_scale_var", array(np.float64)),
+    ("mates", array(np.int64)),  # (Kp,) and which active factor of the partner each meets, or −1
     ("base", array(np.float64)),  # (Kp + 4, Kp): the sums of a whole row with all its cells at `fill`
     ("products", array(np.float64)),  # (d, Kp + 3): what its values add: Σ x ū_j, Σ x b_j, Σ x² and Σ x; or nothing
 ])  # fmt: skip

@@ -81,7 +81,7 @@ class ReferenceEngine(HostState):
     def _partners(self, block: Block, j: np.ndarray, given: Given) -> tuple[Floats, Floats]:
         """Means and variances of the partners' factors as a row of this block sees them, times the scales."""
         mean, var = _f8(self._state.mean[block.other][j]), _f8(self._state.var[block.other][j])
-        return (mean, var) if given.scales is None else given.scales.scaled(block.relation, mean, var)
+        return (mean, var) if given.scales is None else given.scales.scaled(block.relation, block.side, mean, var)
 
     def _summary(self, e: int, totals: Floats, scaling: Floats, given: Given) -> Swept:
         s, layers = self._state, [block.layer for block in self._problem.blocks[e]]

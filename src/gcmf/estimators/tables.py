@@ -46,6 +46,8 @@ def structure_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     role, reached = roles(fitted.ends, fitted.on[:, :n], fitted.seen)
     table["role"] = [*role[: fitted.n_factors], *["weak"] * (n - fitted.n_factors)]
     table["relations"] = [tuple(names[m] for m in relations) for relations in reached]
+    if fitted.scales is not None and fitted.directed.any():
+        table["mate"] = [fitted.factor_names[k] for k in fitted.scales.mate[:n].tolist()]
     return table
 
 
@@ -55,7 +57,11 @@ def strength_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     size = [np.sqrt((mean.astype(np.float64) ** 2).mean(axis=0)) for mean in fitted.mean]
     values = np.stack([size[r] * size[c] for r, c in fitted.ends])
     if fitted.scales is not None:
-        values *= fitted.scales.mean
+        met = [
+            size[c][fitted.scales.mate] if way else size[c]
+            for (_, c), way in zip(fitted.ends, fitted.directed, strict=True)
+        ]
+        values = fitted.scales.mean * np.stack([size[r] * s for (r, _), s in zip(fitted.ends, met, strict=True)])
     return pd.DataFrame(values[:, :n], index=names, columns=fitted.factor_names[:n])
 
 

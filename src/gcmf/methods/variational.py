@@ -97,10 +97,10 @@ class Variational:
         changes = structure.changes(spec, run.posterior, gain, energy, room=room)
         if not changes:
             return False
-        if all(likelihood.quadratic_is_bound for likelihood in spec.likelihoods):
+        if all(likelihood.quadratic_is_bound for likelihood in spec.likelihoods) and not spec.directed.any():
             run.posterior = moves.restructure(run.engine, run.posterior, changes)
             return True
-        # Without a quadratic bound the predicted change is only an estimate.
+        # Without a quadratic bound, or where mates may go together, the predicted change is only an estimate.
         bound = run.touched_bound()
         run.keep("before the cut")
         run.posterior = moves.restructure(run.engine, run.posterior, changes)

@@ -57,8 +57,10 @@ def predictors(
     """What θ of cells (i, j) of relation m is made of: biases and offset (n,), and each factor's part (n, K)."""
     (r, c), (i, j), scales = spec.ends[m], cells, posterior.scales
     biases = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[spec.layer(m, 1)][j] + spec.offset[m]
-    parts = s.mean[r][i].astype(np.float64) * s.mean[c][j]
-    return biases, parts if scales is None else parts * scales.mean[m]
+    theirs = s.mean[c][j]
+    if scales is not None:
+        theirs = (theirs[:, scales.mate] if spec.directed[m] else theirs) * scales.mean[m]
+    return biases, s.mean[r][i].astype(np.float64) * theirs
 
 
 def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: int) -> tuple[float, Floats, float]:

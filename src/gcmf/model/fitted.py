@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from gcmf.model.explained import Explained, explain
-from gcmf.model.structure import reached
+from gcmf.model.structure import touched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,6 +35,8 @@ class FittedScales(NamedTuple):
     var: NDArray[np.float64]
     on: NDArray[np.bool_]
     """Which relations see the factor; mean and variance are exactly zero elsewhere."""
+    mate: NDArray[np.int64]
+    """The factor with which each is received in directed relations, (K,)."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,15 @@ class Fitted:
 
     @property
     def seen(self) -> NDArray[np.bool_] | None:
-        """Which relations see each factor, (M, K), where scales say so."""
-        return None if self.scales is None else self.scales.on
+        """Which relations see each factor, (M, K), where scales say so; directed ones also see who is received."""
+        if self.scales is None:
+            return None
+        return np.where(self.directed[:, None], self.scales.on | self.scales.on[:, self.scales.mate], self.scales.on)
+
+    @property
+    def directed(self) -> NDArray[np.bool_]:
+        """Which relations are of a set with itself, and not the same both ways, (M,)."""
+        return np.array([relation.symmetric is False for relation in self.schema.relations])
 
     @property
     def ends(self) -> tuple[tuple[int, int], ...]:
@@ -162,12 +171,14 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
 
 
 def _fitted_scales(scales: RelationScales, order: NDArray[np.intp]) -> FittedScales:
-    return FittedScales(scales.mean[:, order], scales.var[:, order], scales.on[:, order])
+    return FittedScales(
+        scales.mean[:, order], scales.var[:, order], scales.on[:, order], np.argsort(order)[scales.mate[order]]
+    )
 
 
 def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np.intp]:
     """Shared first, private last; within a role, the factor that explains most first. Weak ones after all others."""
-    there, weak = reached(spec, posterior), np.arange(posterior.n_factors) >= posterior.n_strong
+    there, weak = touched(spec, posterior), np.arange(posterior.n_factors) >= posterior.n_strong
     reach = there.sum(axis=0)
     role = np.where(reach == len(spec.ends), 0, np.where(reach > 1, 1, 2))
     first = np.where(there.any(axis=0), there.argmax(axis=0), 0)

@@ -94,7 +94,7 @@ def absorb(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
     size = np.ones(posterior.on.shape)
     for k in range(posterior.n_factors):
         seen = np.flatnonzero(scales.mean[:, k])
-        if len(seen):
+        if len(seen) and scales.mate[k] == k:
             own = _absorbed(len(size), [spec.ends[m] for m in seen.tolist()], scales.mean[seen, k])
             # Of a factor that is nearly gone in some relation, what is left elsewhere would become too small for b₀.
             size[:, k] = own if np.abs(np.log(np.abs(own))).max() < LARGEST else 1.0
@@ -184,6 +184,6 @@ def sparsest_axes(spec: Spec, posterior: Posterior, M: Floats, *, sheared: bool)
     same = (posterior.on[:, :, None] == posterior.on[:, None, :]).all(axis=0)
     if posterior.scales is not None:
         # Of factors that some relation scales differently a mixture would be seen as something else.
-        d = posterior.scales.mean
-        same &= (np.abs(d[:, :, None] - d[:, None, :]) <= ALIKE).all(axis=0)
+        d, alone = posterior.scales.mean, posterior.scales.mate == np.arange(posterior.n_factors)
+        same &= (np.abs(d[:, :, None] - d[:, None, :]) <= ALIKE).all(axis=0) & alone[:, None] & alone
     return np.asarray(sparsest(M.copy(), weight, same, color, sheared)[color])

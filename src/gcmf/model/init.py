@@ -56,11 +56,24 @@ def start(
         bias=BiasPrior(layers, layers + 1.0 / (1.0 + spec.n_bias), layers + 1.0),
         on=on.copy(),
         moments=Moments.of(state),
-        scales=_scales(spec, carried(spec, on) if reach is None else reach, rng) if spec.scaled else None,
+        scales=_scales(spec, on, carried(spec, on) if reach is None else reach, rng) if spec.scaled else None,
     )
 
 
-def _scales(spec: Spec, on: np.ndarray, rng: np.random.Generator) -> RelationScales:
+def _mates(spec: Spec, on: np.ndarray, reach: np.ndarray) -> np.ndarray:
+    """Where there are directed relations, two of every four factors are mates, if they are seen alike, (K,)."""
+    mate = np.arange(on.shape[1])
+    for k in range(0, len(mate) - 1, 4) if spec.directed.any() else ():
+        if (
+            (on[:, k] == on[:, k + 1]).all()
+            and (reach[:, k] == reach[:, k + 1]).all()
+            and reach[spec.directed, k].any()
+        ):
+            mate[[k, k + 1]] = k + 1, k
+    return mate
+
+
+def _scales(spec: Spec, held: np.ndarray, on: np.ndarray, rng: np.random.Generator) -> RelationScales:
     """Sizes of one; signs are random in repeated relations and in those of a set with itself.
 
     There the data of two signs could cancel, and no factor would be left to change its own. In cycles a sign that is
@@ -71,4 +84,5 @@ def _scales(spec: Spec, on: np.ndarray, rng: np.random.Generator) -> RelationSca
     signs = np.where(doubtful[:, None], rng.choice([-1.0, 1.0], on.shape), 1.0)
     shape = np.full(on.shape, spec.priors.alpha_shape + 0.5)
     var = np.where(on, 0.0 if spec.point else SCALE_VAR, 0.0)
-    return RelationScales(np.where(on, signs, 0.0), var, Gamma(shape, shape.copy()), on.copy())
+    mate = _mates(spec, held, on)
+    return RelationScales(np.where(on, signs, 0.0), var, Gamma(shape, shape.copy()), on.copy(), mate, spec.itself)

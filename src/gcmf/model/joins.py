@@ -44,12 +44,69 @@ class Join(NamedTuple):
 def join_alike(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior | None:
     """Join factors that are alike, the most alike first, until none are; None if none are."""
     joined = None
+    for k, mate in _like_their_mates(posterior, engine.second_moments()):
+        joined = posterior = _with_its_mate(spec, engine, posterior, k, mate)
     while posterior.scales is not None:
         best = max(_candidates(spec, posterior, engine.second_moments()), default=None, key=lambda join: join.alike)
         if best is None or best.alike < ALIKE:
             break
         joined = posterior = _joined(spec, engine, posterior, best)
     return joined
+
+
+def _like_their_mates(posterior: Posterior, M: Floats) -> list[tuple[int, int]]:
+    """Factors that are sent and received alike in every set that holds both, the last ones first."""
+    pairs = []
+    for k, mate in enumerate(() if posterior.scales is None else posterior.scales.mate.tolist()):
+        both = np.flatnonzero(posterior.on[:, k] & posterior.on[:, mate])
+        if k < mate and len(both) and _singles(M[both], [k], [mate], []).alike > ALIKE:
+            pairs.append((k, mate))
+    return sorted(pairs, key=lambda pair: -pair[1])
+
+
+def _with_its_mate(spec: Spec, engine: Engine, posterior: Posterior, k: int, mate: int) -> Posterior:
+    """Put a factor and its mate in one column, which is sent and received: d u_i v_j + d′ v_i u_j with u ≈ v."""
+    scales, on, M = posterior.scales, posterior.on, engine.second_moments()
+    assert scales is not None
+    K, both = posterior.n_factors, on[:, k] & on[:, mate]
+    sizes = np.where(both[:, None], np.sqrt(np.maximum(M[:, [k, mate], [k, mate]], 1e-300)), 1.0)
+    sign = np.where(both & (M[:, k, mate] < 0), -1.0, 1.0)
+    sizes[:, 1] *= sign
+    T = np.stack([np.eye(K)] * len(on))
+    for e in range(len(on)):
+        if both[e]:
+            alike = abs(M[e, k, mate] / sizes[e].prod())
+            T[e][[k, mate], k] = 1.0 / sizes[e] / np.sqrt(2.0 + 2.0 * alike)
+        elif on[e, mate]:
+            T[e][:, k] = T[e][:, mate]
+    rows, cols = spec.sides
+    mean, var, seen, held = scales.mean.copy(), scales.var.copy(), scales.on.copy(), on.copy()
+    # A mate is met with the size of the other.
+    first = sizes[rows, 0] * np.where(spec.directed, sizes[cols, 1], sizes[cols, 0])
+    second = sizes[rows, 1] * np.where(spec.directed, sizes[cols, 0], sizes[cols, 1])
+    mean[:, k] = mean[:, k] * first + mean[:, mate] * second
+    var[:, k] = var[:, k] * first**2 + var[:, mate] * second**2
+    seen[:, k] |= seen[:, mate]
+    held[:, k] |= held[:, mate]
+    alone = scales.mate.copy()
+    alone[[k, mate]] = k, mate
+    known = posterior._replace(on=held, scales=scales._replace(mean=mean, var=var, on=seen, mate=alone))
+    return _taken(spec, engine, known, T, mate)
+
+
+def _taken(spec: Spec, engine: Engine, posterior: Posterior, T: Floats, gone: int) -> Posterior:
+    """Turn the factors by T, held and seen as the posterior has it already; one of them is no more."""
+    scales, on = posterior.scales, posterior.on
+    assert scales is not None
+    kept = [k for k in range(posterior.n_factors) if k != gone]
+    square, log_var = engine.transform([T_e[:, kept] * held[kept] for T_e, held in zip(T, on, strict=True)])
+    posterior = posterior._replace(
+        alpha=Gamma(posterior.alpha.shape[:, kept], posterior.alpha.rate[:, kept]),
+        on=on[:, kept],
+        moments=posterior.moments._replace(square=square, log_var=log_var),
+        scales=update_scale_prior(spec, scales.columns(kept, scales.on[:, kept], on[:, kept])),
+    )
+    return update_alpha(spec, posterior)
 
 
 def _candidates(spec: Spec, posterior: Posterior, M: Floats) -> Iterator[Join]:
@@ -70,7 +127,7 @@ def _groups(spec: Spec, scales: RelationScales) -> Iterator[list[int]]:
     """Factors that the same one relation sees, which may be mixed at will, and all others one by one."""
     private: dict[int, list[int]] = {}
     for k in range(scales.on.shape[1]):
-        seen = np.flatnonzero(scales.on[:, k]).tolist()
+        seen = np.flatnonzero(scales.on[:, k]).tolist() if scales.mate[k] == k else []
         if len(seen) == 1 and spec.ends[seen[0]][0] != spec.ends[seen[0]][1] and scales.mean[seen[0], k]:
             private.setdefault(seen[0], []).append(k)
         elif seen:
@@ -103,7 +160,7 @@ def _joined(spec: Spec, engine: Engine, posterior: Posterior, join: Join) -> Pos
     scales, on, K = posterior.scales, posterior.on, posterior.n_factors
     assert scales is not None
     T = np.stack([np.eye(K)] * len(on))
-    mean, var, beta = scales.mean.copy(), scales.var.copy(), scales.beta
+    mean, var = scales.mean.copy(), scales.var.copy()
     for group, shares in zip(join.groups, join.shares, strict=True):
         if len(group) == 1:
             _resize(spec, (T, mean, var), group[0], dict(zip(join.sets, np.ravel(shares).tolist(), strict=True)))
@@ -117,21 +174,13 @@ def _joined(spec: Spec, engine: Engine, posterior: Posterior, join: Join) -> Pos
             T[e][:, first] = (T[e][:, first] + T[e][:, second]) / np.sqrt(2.0 + 2.0 * join.alike)
         elif on[e, second]:
             T[e][:, first] = T[e][:, second]
-    kept = [k for k in range(K) if k != second]
     held, seen = on.copy(), scales.on.copy()
     held[:, first] |= on[:, second]
     seen[:, first] |= scales.on[:, second]
     mean[:, first] += mean[:, second]
     var[:, first] += var[:, second]
-    square, log_var = engine.transform([T_e[:, kept] * held_e[kept] for T_e, held_e in zip(T, held, strict=True)])
-    new = scales._replace(mean=mean, var=var, on=seen, beta=Gamma(beta.shape, beta.rate)).columns(kept, seen[:, kept])
-    posterior = posterior._replace(
-        alpha=Gamma(posterior.alpha.shape[:, kept], posterior.alpha.rate[:, kept]),
-        on=held[:, kept],
-        moments=posterior.moments._replace(square=square, log_var=log_var),
-        scales=update_scale_prior(spec, new),
-    )
-    return update_alpha(spec, posterior)
+    known = posterior._replace(on=held, scales=scales._replace(mean=mean, var=var, on=seen))
+    return _taken(spec, engine, known, T, second)
 
 
 Parts = tuple["Floats", "Floats", "Floats"]

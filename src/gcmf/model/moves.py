@@ -56,24 +56,30 @@ def restructure(engine: Engine, posterior: Posterior, changed: list[Change]) -> 
             on.append(column)
             if posterior.scales is not None:
                 reach.append(new_columns[k].reach[n] if k in new_columns else posterior.scales.on[:, k])
-    scales = posterior.scales
+    kept, scales = np.array(on, dtype=bool).reshape(-1, len(posterior.on)).T, posterior.scales
     if scales is not None:
-        scales = scales.columns(source, np.array(reach, dtype=bool).reshape(-1, len(scales.on)).T)
-    kept = np.array(on, dtype=bool).reshape(-1, len(posterior.on)).T
+        scales = scales.columns(source, np.array(reach, dtype=bool).reshape(-1, len(scales.on)).T, kept)
     selected = np.eye(posterior.n_factors)[:, source]
     square, log_var = engine.transform([selected * held for held in kept])
-    return posterior._replace(
+    posterior = posterior._replace(
         alpha=Gamma(posterior.alpha.shape[:, source], posterior.alpha.rate[:, source]),
         on=kept,
         moments=posterior.moments._replace(square=square, log_var=log_var),
         scales=scales,
     )
+    if scales is None or not changed:
+        return posterior
+    # Who has lost its mate may have to do with no relation any more.
+    idle = np.flatnonzero(~(scales.on | scales.on[:, scales.mate]).any(axis=0))
+    return restructure(engine, posterior, [Change(0.0, k, ()) for k in idle.tolist()]) if len(idle) else posterior
 
 
 def drop(engine: Engine, posterior: Posterior, weak: NDArray[np.intp]) -> Posterior:
     """Take these factors away, all of them weak."""
-    dead = [Change(0.0, k, ()) for k in weak.tolist()]
-    return restructure(engine, posterior, dead)._replace(n_weak=posterior.n_weak - len(dead)) if dead else posterior
+    if not len(weak):
+        return posterior
+    left = restructure(engine, posterior, [Change(0.0, k, ()) for k in weak.tolist()])
+    return left._replace(n_weak=left.n_factors - posterior.n_strong)
 
 
 def extend(  # noqa: PLR0913 - where, and by chance
@@ -96,8 +102,14 @@ def _scales_beside(left: RelationScales | None, right: RelationScales | None) ->
     if left is None or right is None:
         return None
     beta = Gamma(_beside(left.beta.shape, right.beta.shape), _beside(left.beta.rate, right.beta.rate))
+    mate = np.concatenate([left.mate, len(left.mate) + right.mate])
     return RelationScales(
-        _beside(left.mean, right.mean), _beside(left.var, right.var), beta, _beside(left.on, right.on)
+        _beside(left.mean, right.mean),
+        _beside(left.var, right.var),
+        beta,
+        _beside(left.on, right.on),
+        mate,
+        left.itself,
     )
 
 

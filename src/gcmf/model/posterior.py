@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.engines.base import State, Swept
+    from gcmf.model.fitted import FittedScales
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
@@ -66,17 +67,31 @@ class RelationScales(NamedTuple):
     beta: Gamma
     on: NDArray[np.bool_]
     """False where a relation does not see the factor, and mean and variance are exactly zero."""
+    mate: NDArray[np.int64]
+    """The factor with which each is received in directed relations, (K,): itself, or another whose mate it is."""
+    itself: NDArray[np.int64]
+    """Of directed relations, which set it is that they join with itself; −1 of all others, (M,)."""
 
     @property
     def square(self) -> Floats:
         """⟨d²⟩, (M, K)."""
         return self.mean**2 + self.var
 
-    def columns(self, source: list[int], on: NDArray[np.bool_]) -> RelationScales:
-        """Return the scales of these factors, some of them several times, in the relations that see them."""
+    def columns(self, source: list[int], on: NDArray[np.bool_], held: NDArray[np.bool_]) -> RelationScales:
+        """Return the scales of these factors, some of them several times, in the relations that see them.
+
+        `held` says which sets hold them, (E, K′). Mates stay so if either is there once; whoever has lost its mate in
+        a set sends nothing there any more.
+        """
+        mate = np.arange(len(source))
+        for k, old in enumerate(source):
+            if source.count(old) == source.count(int(self.mate[old])) == 1:
+                mate[k] = source.index(int(self.mate[old]))
+        lost = (self.mate[source] != source) & (mate == np.arange(len(source)))
+        on = on & ~((self.itself[:, None] >= 0) & (lost | ~held[self.itself][:, mate]))
         beta = Gamma(self.beta.shape[:, source], self.beta.rate[:, source])
         mean, var = (np.where(on, a[:, source], 0.0) for a in (self.mean, self.var))
-        return RelationScales(mean, var, beta, on)
+        return RelationScales(mean, var, beta, on, mate, self.itself)
 
 
 class Posterior(NamedTuple):
@@ -119,8 +134,14 @@ def row_priors(spec: Spec, posterior: Posterior) -> tuple[RowPrior, ...]:
     )
 
 
+def scales_of(scales: RelationScales | FittedScales, directed: NDArray[np.bool_]) -> Scales:
+    """Return scales as engines and predictions take them; mates are met in directed relations only."""
+    mates = np.where(directed[:, None], scales.mate, np.arange(len(scales.mate)))
+    return Scales(scales.mean, scales.var, mates)
+
+
 def given_of(spec: Spec, posterior: Posterior) -> Given:
     """What a sweep takes as fixed."""
     slopes = [kind.slope(p) for kind, p in zip(spec.likelihoods, posterior.parameters, strict=True)]
-    scales = None if posterior.scales is None else Scales(posterior.scales.mean, posterior.scales.var)
+    scales = None if posterior.scales is None else scales_of(posterior.scales, spec.directed)
     return Given(posterior.on, row_priors(spec, posterior), posterior.parameters, np.array(slopes), scales)

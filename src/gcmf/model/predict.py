@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gcmf.engines.base import Scales
+from gcmf.model.posterior import scales_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,7 +76,7 @@ def _partners(fitted: Fitted, m: int, j: Indices) -> _Entities:
     """Factors and bias of columns as rows of relation m see them: times its scales."""
     mean, var, bias, bias_var = _entities(fitted, fitted.ends[m][1], 2 * m + 1, j)
     if fitted.scales is not None:
-        mean, var = Scales(fitted.scales.mean, fitted.scales.var).scaled(m, mean, var)
+        mean, var = scales_of(fitted.scales, fitted.directed).scaled(m, 0, mean, var)
     return mean, var, bias, bias_var
 
 

@@ -94,6 +94,16 @@ class Spec:
                       if ends[side] == e and self.layer(m, side) == 2 * m + side]
                      for e in range(len(self.sizes)))  # fmt: skip
 
+    @cached_property
+    def directed(self) -> NDArray[np.bool_]:
+        """Which relations are of a set with itself, and not the same both ways, (M,)."""
+        return np.array([r == c and not same for (r, c), same in zip(self.ends, self.symmetric, strict=True)])
+
+    @cached_property
+    def itself(self) -> NDArray[np.int64]:
+        """Of directed relations their set, of all others −1, (M,)."""
+        return np.where(self.directed, self.sides[0], -1)
+
     def layer(self, m: int, side: int) -> int:
         """The bias layer of a side of relation m: both sides of a symmetric one have the first."""
         return 2 * m + (side and not self.symmetric[m])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gcmf.model.posterior import Posterior
+    from gcmf.model.posterior import Posterior, RelationScales
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
@@ -44,15 +44,23 @@ class Change(NamedTuple):
     """Which relations see each of the columns, where relations have scales; elsewhere their sets say so."""
 
 
-def carried(spec: Spec, on: Flags) -> Flags:
-    """Which factor reaches which relation: both its entity sets must hold it, (M, K)."""
+def carried(spec: Spec, on: Flags, mate: NDArray[np.int64] | None = None) -> Flags:
+    """Which factor reaches which relation: both its entity sets must hold it, (M, K); directed ones also its mate."""
     held = on[spec.sides]
+    if mate is not None:
+        held[1] = np.where(spec.directed[:, None], held[1][:, mate], held[1])
     return np.asarray(held[0] & held[1])
 
 
 def reached(spec: Spec, posterior: Posterior) -> Flags:
     """Which factor reaches which relation, as the scales have it or as the sets imply, (M, K)."""
     return carried(spec, posterior.on) if posterior.scales is None else posterior.scales.on
+
+
+def touched(spec: Spec, posterior: Posterior) -> Flags:
+    """Which factor has to do with which relation, (M, K): in directed ones also as the mate of one that it sees."""
+    there, scales = reached(spec, posterior), posterior.scales
+    return there if scales is None else np.where(spec.directed[:, None], there | there[:, scales.mate], there)
 
 
 def scale_costs(posterior: Posterior) -> Floats | float:
@@ -80,9 +88,8 @@ def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, r
     their gains (Cauchy-Schwarz), so they are taken cheapest first while that is still paid for.
     """
     taken, accepted = np.zeros(len(spec.ends)), []
-    seen = None if posterior.scales is None else posterior.scales.on
     gain = gain - scale_costs(posterior)
-    for change in sorted(single_changes(spec, posterior.on, gain, costs(spec, posterior), seen)):
+    for change in sorted(single_changes(spec, posterior.on, gain, costs(spec, posterior), posterior.scales)):
         lost, extra = list(change.lost), max(len(change.columns) - 1, 0)
         root = np.sqrt(np.maximum(energy[lost, change.k], 0.0))
         if extra <= room and change.loss + float(taken[lost] @ root) < 0:
@@ -126,19 +133,26 @@ def _lacking(spec: Spec, some: list[int], others: list[int]) -> float:
     return share
 
 
-def single_changes(spec: Spec, on: Flags, gain: Floats, cost: Floats, seen: Flags | None = None) -> Iterator[Change]:
+def single_changes(
+    spec: Spec, on: Flags, gain: Floats, cost: Floats, scales: RelationScales | None = None
+) -> Iterator[Change]:
     """Yield the best change of each factor that raises the bound when made alone.
 
-    `seen` says which relations see each factor, (M, K), where they may stop to one by one; gains are then less the
-    costs of scales.
+    With scales, relations may stop one by one to see a factor; gains are then less the costs of scales.
     """
-    net = gain - spec.price[:, None]
+    net, seen = gain - spec.price[:, None], carried(spec, on) if scales is None else scales.on
     # The others gain more in each of their relations than they cost in all sets.
-    doubtful = np.where(carried(spec, on) if seen is None else seen, net, np.inf).min(axis=0) < cost.sum(axis=0)
+    doubtful = np.where(seen, net, np.inf).min(axis=0) < cost.sum(axis=0)
     for k in np.flatnonzero(doubtful).tolist():
-        relations = None if seen is None else tuple(seen[:, k].tolist())
-        factor = _Factor(spec.ends, k, tuple(on[:, k].tolist()), net[:, k].tolist(), cost[:, k].tolist(), relations)
-        best = factor.without(range(len(spec.ends))) if spec.common else factor.best()
+        ends, own, relations = spec.ends, net[:, k].tolist(), None
+        if scales is not None:
+            # What the mate sends is lost too where this factor leaves the set.
+            sent = np.flatnonzero(seen[:, scales.mate[k]] & spec.directed & (scales.mate[k] != k)).tolist()
+            ends += tuple(spec.ends[m] for m in sent)
+            own += net[sent, scales.mate[k]].tolist()
+            relations = (*seen[:, k].tolist(), *[True] * len(sent))
+        factor = _Factor(ends, k, tuple(on[:, k].tolist()), own, cost[:, k].tolist(), relations, len(spec.ends))
+        best = factor.without(range(len(ends))) if spec.common else factor.best()
         if best.loss < 0:
             yield best
 
@@ -157,6 +171,8 @@ class _Factor(NamedTuple):
     cost: list[float]
     seen: Column | None = None
     """Which relations see the factor, where scales let each of them stop to by itself."""
+    n_own: int | None = None
+    """Relations after the first so many are what its mate sends in directed ones: they go where a set goes."""
 
     def best(self) -> Change:
         """The best of leaving everything, leaving entity sets, and leaving one relation, which may cut the factor.
@@ -165,14 +181,19 @@ class _Factor(NamedTuple):
         """
         reached = self._reached(self.column)
         thinned = [] if self.seen is None else [self._thin()]
-        return min([self.without(reached), self._shrink(), *(self.without([m]) for m in reached), *thinned])
+        single = (self.without([m]) for m in reached[: self._n_free(reached)])
+        return min([self.without(reached), self._shrink(), *single, *thinned])
+
+    def _n_free(self, relations: list[int]) -> int:
+        """How many of these relations, the first ones, may stop to see the factor by themselves."""
+        return len(relations) if self.n_own is None else sum(m < self.n_own for m in relations)
 
     def _thin(self) -> Change:
         """Leave relations one after the other while that pays."""
         kept = self._reached(self.column)
         best = self._change(kept)
-        while kept:
-            smallest, at = min((self._change([m for m in kept if m != one]), one) for one in kept)
+        while self._n_free(kept):
+            smallest, at = min((self._change([m for m in kept if m != one]), one) for one in kept[: self._n_free(kept)])
             if smallest.loss >= best.loss:
                 break
             best, kept = smallest, [m for m in kept if m != at]
@@ -206,8 +227,10 @@ class _Factor(NamedTuple):
         lost = tuple(m for m in self._reached(self.column) if m not in seen)
         left = [e for e, held in enumerate(self.column) if held and not any(column[e] for column in columns)]
         loss = sum(self.net[m] for m in lost) - sum(self.cost[e] for e in left)
-        reach = () if self.seen is None else tuple(_within(self.ends, column, kept) for column in columns)
-        return Change(loss, self.k, columns, lost, reach)
+        if self.seen is None:
+            return Change(loss, self.k, columns, lost)
+        reach = tuple(_within(self.ends, column, kept)[: self.n_own] for column in columns)
+        return Change(loss, self.k, columns, lost[: self._n_free(list(lost))], reach)
 
 
 def _within(ends: tuple[tuple[int, int], ...], column: Column, relations: Collection[int]) -> Column:

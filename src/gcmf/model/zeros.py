@@ -73,7 +73,7 @@ class Zeros:
         p, p_var, d, d_var = (a[cols] for a in (state.mean[c], state.var[c], state.bias_mean[2 * m + 1],
                                                 state.bias_var[2 * m + 1]))  # fmt: skip
         if scales is not None:
-            p, p_var = scales.scaled(m, p, p_var)
+            p, p_var = scales.scaled(m, 0, p, p_var)
         partners = np.concatenate([p, 0.5 * p_var, 0.5 * p**2], axis=1).astype(np.float32).T
         theirs = (d + 0.5 * d_var + self._spec.offset[m]).astype(np.float32)
 

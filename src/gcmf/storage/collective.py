@@ -219,7 +219,11 @@ def _check_numbers(fitted: Fitted) -> None:
 
 def _check_scales(fitted: Fitted, scales: FittedScales) -> None:
     """Refuse scales of factors that are not there."""
-    held = np.array([fitted.on[r] & fitted.on[c] for r, c in fitted.ends])
+    own = np.arange(len(scales.mate))
+    mutual = bool((scales.mate < len(own)).all()) and np.array_equal(scales.mate[scales.mate % max(len(own), 1)], own)
+    refuse_faults({"scales/mate is not of two factors each": not mutual})
+    held = np.array([fitted.on[r] & (fitted.on[c][scales.mate] if way else fitted.on[c])
+                     for (r, c), way in zip(fitted.ends, fitted.directed, strict=True)])  # fmt: skip
     unseen = ~scales.on
     refuse_faults({
         "scales/on says that a relation sees a factor that its sets do not hold": bool((scales.on & ~held).any()),

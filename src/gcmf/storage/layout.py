@@ -97,6 +97,7 @@ COLLECTIVE = {
         "mean": Piece(("relations", "factors")),
         "var": Piece(("relations", "factors"), 0.0),
         "on": Piece(("relations", "factors"), types=("bool",)),
+        "mate": Piece(("factors",), 0.0, types=("int64",)),
     },
     "explained": {
         "bias": Piece(("relations",)),
