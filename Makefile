@@ -58,6 +58,7 @@ ledger: .venv-bench/ready
 # What the model finds, without peers.
 bench-model: setup
 	$(BIN)/python benchmarks/recovery.py
+	$(BIN)/python benchmarks/scales.py
 	$(BIN)/python benchmarks/movielens.py
 	$(BIN)/python benchmarks/counts.py
 	$(BIN)/python benchmarks/cll.py

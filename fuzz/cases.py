@@ -91,6 +91,8 @@ def ordinary_schema(rng: Rng, likelihoods: Sequence[Any] = LIKELIHOODS, noise: f
         drawn.options["bias"] = {m.name: str(rng.choice(["rows", "cols"])) for m in drawn.matrices}
     if rng.random() < 0.25:
         drawn.matrices.append(_again(drawn.matrices[0], u, rng, likelihoods))
+    if rng.random() < 0.2 and sizes[drawn.matrices[0].ends[0]] <= 90:
+        drawn.matrices.append(_itself(drawn.matrices[0].ends[0], u, rng, likelihoods))
     if rng.random() < 0.2:
         drawn.options["relation_scales"] = bool(rng.random() < 0.5)
     return drawn
@@ -102,6 +104,16 @@ def _again(first: Matrix, u: dict[str, Floats], rng: Rng, likelihoods: Sequence[
     scales = rng.choice([-1.0, 0.0, 1.0, 2.0], u[r].shape[1])
     x = cells(predictor(u[r] * scales, u[c], rng), likelihood, float(rng.choice(NOISES)), rng)
     return Matrix(f"{first.name} again", first.ends, pierce(x, rng), likelihood, "dense")
+
+
+def _itself(name: str, u: dict[str, Floats], rng: Rng, likelihoods: Sequence[Any]) -> Matrix:
+    """A relation of a set with itself, with scales of either sign."""
+    likelihood, symmetric = likelihoods[int(rng.integers(len(likelihoods)))], bool(rng.random() < 0.5)
+    scales = rng.choice([-1.0, 0.0, 1.0], u[name].shape[1])
+    x = pierce(cells(predictor(u[name] * scales, u[name], rng), likelihood, float(rng.choice(NOISES)), rng), rng)
+    x[np.tril_indices(len(x)) if symmetric else np.diag_indices(len(x))] = np.nan
+    x[0, 1] = cells(np.zeros((1, 1)), likelihood, 1.0, rng)[0, 0]
+    return Matrix(f"{name}{name}", (name, name), x, likelihood, str(rng.choice(["dense", "triplets"])), symmetric)
 
 
 def schema_options(rng: Rng) -> dict[str, Any]:

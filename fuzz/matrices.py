@@ -40,6 +40,8 @@ class Matrix:
     likelihood: Likelihood
     layout: str
     """"dense", "triplets", "sparse" (blanks missing) or "filled" (sparse, blanks zero: nothing is missing)."""
+    symmetric: bool | None = None
+    """Of a set with itself: whether it is the same both ways; then only one triangle is there, and never a diagonal."""
 
     @property
     def n_cells(self) -> float:
@@ -62,7 +64,7 @@ class Matrix:
             form = (i, j, self.x[seen])
         elif self.likelihood.name == "bernoulli" and seen.all():
             form = self.x.astype(bool)
-        return Relation(self.name, *self.ends, form, self.likelihood)
+        return Relation(self.name, *self.ends, form, self.likelihood, symmetric=self.symmetric)
 
 
 def cells(theta: Floats, likelihood: Likelihood, noise: float, rng: Rng) -> Floats:

@@ -130,11 +130,12 @@ def test_who_sends_and_who_receives_is_found(seed):
     """And predicted better than by two roles that know nothing of each other."""
     x, truth = arcs(seed)
     model = gcmf.GCMF(8, random_state=seed).fit(Relation("follows", "p", "p", x, symmetric=False))
-    table, strength = model.structure(), model.strengths().loc["follows"]
-    assert len(table) == 3
-    (alone,) = table.index[table["mate"] == table.index]
-    sender, receiver = (name for name in table.index if name != alone)
-    assert table["mate"][sender] == receiver
+    mate, strength = model.mates()["mate"], model.strengths().loc["follows"]
+    assert len(mate) == 3
+    assert set(model.structure()["role"]) == {"shared"}
+    (alone,) = mate.index[mate == mate.index]
+    sender, receiver = (name for name in mate.index if name != alone)
+    assert mate[sender] == receiver
     assert sorted(strength[[sender, receiver]].abs() > 0) == [False, True]
     assert (strength != 0).sum() == 2
     apart = ~np.eye(len(x), dtype=bool)

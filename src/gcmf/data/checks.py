@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
 
-RESERVED = {"role", "relations", "mate"}
+RESERVED = {"role", "relations"}
 """What the columns of `structure()` are called beside those of the entity sets."""
 
 

@@ -23,6 +23,7 @@ from gcmf.estimators.tables import (
     factor_table,
     give,
     like,
+    mate_table,
     strength_table,
     structure_table,
 )
@@ -220,9 +221,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         "partial". `weak=True` lists the rest too: factors that cost the bound more than they gain, so that they are
         no part of the structure, but with which predictions are better than without. Their role is "weak".
 
-        Where relations have scales, each may see a factor or not, and `strengths` tells how it does. With directed
-        relations of a set with itself there is a column "mate": what one entity sends with a factor, the other receives
-        with the factor's mate, which may be the factor itself.
+        Where relations have scales, each may see a factor or not, and `strengths` tells how it does.
         """
         check_choice("weak", weak)
         return give(structure_table(self.fitted_, weak=weak), self._frame, name="factor")
@@ -243,10 +242,18 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
         The deviation of the factor's part of the predictor: the relation's scale times the root mean squares of the
         factor in its two entity sets. Signs tell relations apart that use one factor in opposite ways; without scales
-        none is negative. In a directed relation it is what the factor sends to its mate (see `structure`).
+        none is negative. In a directed relation it is what the factor sends to its mate (see `mates`).
         """
         check_choice("weak", weak)
         return give(strength_table(self.fitted_, weak=weak), self._frame, name="relation")
+
+    def mates(self, *, weak: bool = False) -> Frame:
+        """A row per factor, with its mate in directed relations of a set with itself.
+
+        What one entity sends with a factor, the other receives with the factor's mate, which may be the factor itself.
+        """
+        check_choice("weak", weak)
+        return give(mate_table(self.fitted_, weak=weak), self._frame, name="factor")
 
     @overload
     def predict(

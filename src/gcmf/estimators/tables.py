@@ -46,9 +46,14 @@ def structure_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     role, reached = roles(fitted.ends, fitted.on[:, :n], fitted.seen)
     table["role"] = [*role[: fitted.n_factors], *["weak"] * (n - fitted.n_factors)]
     table["relations"] = [tuple(names[m] for m in relations) for relations in reached]
-    if fitted.scales is not None and fitted.directed.any():
-        table["mate"] = [fitted.factor_names[k] for k in fitted.scales.mate[:n].tolist()]
     return table
+
+
+def mate_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
+    """Factor and mate: with which factor is received what each sends in directed relations."""
+    n = _shown(fitted, weak=weak)
+    mates = range(n) if fitted.scales is None else fitted.scales.mate[:n].tolist()
+    return pd.DataFrame({"mate": [fitted.factor_names[k] for k in mates]}, index=fitted.factor_names[:n])
 
 
 def strength_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
