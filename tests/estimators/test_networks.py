@@ -64,6 +64,7 @@ def test_blanks_of_a_network_are_zeros_but_for_the_diagonal():
     )  # fmt: skip
     data = Collection([friends], entities={"p": ["ann", "bob", "cat", "dan"]})
     assert data.n_cells == 6
+    assert "friends: p × p (bernoulli, symmetric), 4 × 4, 6 cells (100% observed, blanks are zeros)" in repr(data)
     cells = [
         (int(i), int(j), float(x))
         for part in data.relations["friends"].chunks(10)

@@ -18,6 +18,8 @@ from gcmf.model.posterior import Moments
 from gcmf.model.predict import predict_grid
 from gcmf.model.spec import can_profit
 from gcmf.options import FitOptions
+from helpers import random_sample
+from strategies import network, relation
 from toys import EXACT, GAUSSIAN, HYBRID, JAAKKOLA, LOGIT, PROPER, VAGUE, toy
 
 GAUSSIANS = (GAUSSIAN,) * 3
@@ -194,6 +196,65 @@ def test_two_columns_that_are_one_are_joined():
 def test_factors_that_differ_are_not_joined():
     sample = scaled(priors=VAGUE, n_factors=2, on=np.array([[True, True], [True, False], [False, True]]))
     assert join_alike(sample.spec, sample.placed(), sample.posterior) is None
+
+
+def directed(n_factors, mate, seed=0):
+    """A sample of a directed network and a table, with these mates and scales everywhere."""
+    rng = np.random.default_rng(seed)
+    made = [
+        network("a", 15, rng, symmetric=False, likelihood=GAUSSIAN, layout="listed", missing=0.2),
+        relation("r", ("a", "b"), (15, 6), likelihood=GAUSSIAN, layout="listed", missing=0.2, rng=rng),
+    ]
+    options = FitOptions(n_factors=n_factors, dtype="float64", priors=VAGUE, bias=False)
+    sample = random_sample(Collection(made), options, rng)
+    mean, everywhere = rng.uniform(0.5, 1.5, (2, n_factors)), np.ones((2, n_factors), dtype=bool)
+    scales = sample.known.scales._replace(mean=mean, var=0.01 * everywhere, on=everywhere, mate=np.array(mate))
+    return sample.knowing(scales=update_scale_prior(sample.spec, scales)).updated(update_alpha)
+
+
+def test_who_loses_its_mate_sends_nothing_and_goes_if_nobody_sees_it():
+    sample = directed(4, [1, 0, 3, 2])
+    on = sample.known.scales.on.copy()
+    on[1, 2] = False
+    sample = sample.knowing(
+        scales=sample.known.scales._replace(on=on, mean=np.where(on, sample.known.scales.mean, 0.0))
+    )
+    after = sample.moved(moves.restructure, [structure.Change(0.0, 1, ()), structure.Change(0.0, 3, ())])
+    # The first is still seen by the table, the third by nothing.
+    assert after.known.n_factors == 1
+    assert after.known.scales.on.tolist() == [[False], [True]]
+    assert after.known.scales.mate.tolist() == [0]
+
+
+def test_mates_follow_their_columns():
+    sample = directed(4, [3, 1, 2, 0])
+    after = sample.moved(moves.restructure, [structure.Change(0.0, 1, ())])
+    assert after.known.scales.mate.tolist() == [2, 1, 0]
+    np.testing.assert_array_equal(after.known.scales.mean, sample.known.scales.mean[:, [0, 2, 3]])
+
+
+def test_a_factor_is_charged_for_what_its_mate_sends():
+    """Leaving the set loses both arcs; the second counts with the net of the mate."""
+    sample = directed(2, [1, 0])
+    spec, scales = sample.spec, sample.known.scales
+    gain, cost = np.array([[-50.0, 30.0], [-20.0, 9.0]]), np.full((2, 2), 2.0)
+    (change,) = structure.single_changes(spec, sample.known.on, gain + spec.price[:, None], cost, scales)
+    # Factor 0 is wanted by no relation, but the network wants what factor 1 sends to it.
+    assert (change.k, change.columns, change.reach) == (0, ((True, False),), ((False, False),))
+    assert change.loss == pytest.approx(-72.0)
+
+
+def test_mates_that_are_alike_become_one():
+    sample = directed(2, [1, 0])
+    for e in range(2):
+        sample.state.mean[e][:, 1] = -1.5 * sample.state.mean[e][:, 0]
+        sample.state.var[e][:] *= 1e-4
+    sample = sample.updated(update_alpha)
+    after = sample.moved(lambda engine, posterior: join_alike(sample.spec, engine, posterior))
+    assert after.known.n_factors == 1
+    assert after.known.scales.mate.tolist() == [0]
+    np.testing.assert_allclose(after.measured(), sample.measured(), rtol=0.05)
+    assert after.bound() > sample.bound()
 
 
 # --- what they find -----------------------------------------------------------------------------------------

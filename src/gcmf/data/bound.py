@@ -84,10 +84,13 @@ class BoundRelation:
     @property
     def size(self) -> str:
         """Its sizes and its number of cells, in words."""
+        n, possible = self.shape[0], None
+        if self.symmetric is not None:
+            possible = n * (n - 1) // (2 if self.symmetric else 1)
         if not self.cells.filled:
-            return size_in_words(self.n_cells, self.shape)
+            return size_in_words(self.n_cells, self.shape, possible=possible)
         rows, cols = self.cells.members()
-        return size_in_words(self.n_cells, self.shape, zeros=(len(rows), len(cols)))
+        return size_in_words(self.n_cells, self.shape, zeros=(len(rows), len(cols)), possible=possible)
 
     def chunks(self, size: int) -> Iterator[Triplets]:
         """Yield every observed cell in row-major order and in the units that it came in, at most `size` at a time.

@@ -168,12 +168,15 @@ class Relation:
         return f"<Relation {self.schema}, {size_in_words(self.n_cells, self.shape, zeros)}>"
 
 
-def size_in_words(n_cells: int, shape: tuple[int, int], zeros: tuple[int, int] | None = None) -> str:
+def size_in_words(
+    n_cells: int, shape: tuple[int, int], zeros: tuple[int, int] | None = None, *, possible: int | None = None
+) -> str:
     """Return the size of a relation in words, ending in "4 cells (66.7% observed)".
 
-    `zeros` is how many entities of either set have zeros for blanks, if any have.
+    `zeros` is how many entities of either set have zeros for blanks, if any have; `possible`, how many cells there could
+    be, if not all of the shape.
     """
-    share = n_cells / max(shape[0] * shape[1], 1)
+    share = n_cells / max(shape[0] * shape[1] if possible is None else possible, 1)
     where = "" if zeros is None or zeros == shape else f" between {show_shape(zeros)} of them"
     blanks = "" if zeros is None else f", blanks are zeros{where}"
     return f"{show_shape(shape)}, {n_cells:,} cells ({100 * share:.3g}% observed{blanks})"
