@@ -173,8 +173,8 @@ def size_in_words(
 ) -> str:
     """Return the size of a relation in words, ending in "4 cells (66.7% observed)".
 
-    `zeros` is how many entities of either set have zeros for blanks, if any have; `possible`, how many cells there could
-    be, if not all of the shape.
+    `zeros` is how many entities of either set have zeros for blanks, if any have; `possible`, how many cells there
+    could be, if not all of the shape.
     """
     share = n_cells / max(shape[0] * shape[1] if possible is None else possible, 1)
     where = "" if zeros is None or zeros == shape else f" between {show_shape(zeros)} of them"
