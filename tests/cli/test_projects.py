@@ -73,8 +73,8 @@ def test_real_lastfm(tmp_path):
     fitted, tables = end_to_end(folder / "lastfm", tmp_path)
     # 17,632 in artists.dat, and 390 that were tagged and are not listed there.
     assert len(tables["factors_artist"]) == 18_022
-    # 92,834 plays, and the distinct pairs of user and tag and of artist and tag.
-    assert fitted["cells"] == 238_400
+    # 92,834 plays, the distinct pairs of user and tag and of artist and tag, and all pairs of 1,892 users.
+    assert fitted["cells"] == 238_400 + 1_892 * 1_891 // 2
 
 
 @pytest.mark.data

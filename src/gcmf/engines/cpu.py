@@ -232,6 +232,7 @@ class _Pass:
         self.sums, self.bias_sums = np.zeros((n_ranges, 2, width)), np.zeros((n_ranges, 3, n_blocks))
         self._turn = np.zeros(1, np.int64)
         self._scaling: Array = np.zeros(0)
+        self._plans: dict[bool, tuple[Array, list[int]]] = {}
         self.blocks, self.rows = layout.blocks.copy(), Record(PASS, layout.blocks.working)
         self.rows.set(
             blocks=self.blocks.array, width=width, single=self.rows.working.itemsize == 4, biased=layout.biased,
@@ -261,20 +262,25 @@ class _Pass:
 
     def sweep(self, *, scaled: bool) -> None:
         """Sweep the rows, class by class; `scaled` sums up what the update of scales needs."""
-        n_ranges = len(self._edges) - 1
-        classes = [0, n_ranges]
-        if self._order is not None and len(self._order.classes):
-            classes = np.searchsorted(self._edges, self._order.classes).tolist()
-        groups, firsts = [0], [0]
-        for start, end in pairwise(classes):
-            n = self._n_groups(end - start, len(classes) - 1, scaled=scaled)
-            if self._order is not None and not len(self._order.classes):
-                n = 1  # all rows follow each other
-            groups += [start + g * (end - start) // n for g in range(1, n + 1)]
-            firsts.append(len(groups) - 1)
-        self._group(np.array(groups), scaled=scaled)
+        groups, firsts = self._plan(scaled=scaled)
+        self._group(groups, scaled=scaled)
         for first, last in pairwise(firsts):
             self._run_groups(sweep_rows, first, last)
+
+    def _plan(self, *, scaled: bool) -> tuple[Array, list[int]]:
+        """Which ranges are swept one after the other by one thread, and the first such group of each class."""
+        if scaled not in self._plans:
+            classes, by_one = [0, len(self._edges) - 1], False
+            if self._order is not None:
+                by_one = not len(self._order.classes)  # all rows follow each other
+                classes = classes if by_one else np.searchsorted(self._edges, self._order.classes).tolist()
+            groups, firsts = [0], [0]
+            for start, end in pairwise(classes):
+                n = 1 if by_one else self._n_groups(end - start, len(classes) - 1, scaled=scaled)
+                groups += [start + g * (end - start) // n for g in range(1, n + 1)]
+                firsts.append(len(groups) - 1)
+            self._plans[scaled] = np.array(groups), firsts
+        return self._plans[scaled]
 
     def settle(self) -> None:
         """Sum up the wanted blocks as they are, and what the update of scales needs, if the sweep before did."""
@@ -289,8 +295,8 @@ class _Pass:
         return min(n_ranges, max(most // n_classes, 1)) if scaled else n_ranges
 
     def _group(self, groups: Array, *, scaled: bool) -> None:
-        if not np.array_equal(groups, self.rows.get("groups")):
-            self.rows.set(groups=groups)
+        """Take these groups, and room for what each sums up."""
+        self.rows.set(groups=groups)
         shape = (len(groups) - 1 if scaled else 0, len(self.layout.layers), self.width + 2, self.width)
         if self._scaling.shape != shape:
             self._scaling = np.zeros(shape)

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gcmf.engines.order_kernels import paint
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -42,6 +40,9 @@ def order_of(problem: Problem, e: int) -> Order | None:
     one_by_one = Order(np.arange(d), np.zeros(0, np.int64))
     if any(side.members is not None for side in own):
         return one_by_one  # nearly every row shares a cell with every other
+    # It brings Numba, which who only loads a model need not wait for.
+    from gcmf.engines.order_kernels import paint  # noqa: PLC0415
+
     color = np.full(d, -1)
     ends = np.concatenate([[0], np.cumsum(sum(np.diff(side.indptr) for side in own))])
     partners = np.empty(ends[-1], np.int32)

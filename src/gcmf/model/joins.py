@@ -48,7 +48,7 @@ def join_alike(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior | 
         joined = posterior = _with_its_mate(spec, engine, posterior, k, mate)
     while posterior.scales is not None:
         best = max(_candidates(spec, posterior, engine.second_moments()), default=None, key=lambda join: join.alike)
-        if best is None or best.alike < ALIKE:
+        if best is None or not best.alike >= ALIKE:
             break
         joined = posterior = _joined(spec, engine, posterior, best)
     return joined
@@ -144,13 +144,13 @@ def _most_alike(M: Floats, one: list[int], other: list[int], sets: list[int]) ->
 
 def _inverse_root(A: Floats) -> Floats:
     values, vectors = np.linalg.eigh(A)
-    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))) @ vectors.T)
+    return np.asarray((vectors / np.sqrt(np.maximum(values, max(1e-12 * values[-1], 1e-300)))) @ vectors.T)
 
 
 def _singles(M: Floats, one: list[int], other: list[int], sets: list[int]) -> Join:
     """Two factors in several sets: as alike as in the one in which they are least; signs may differ."""
     (k,), (j,) = one, other
-    sizes = np.sqrt(M[:, [k, j], [k, j]])
+    sizes = np.sqrt(np.maximum(M[:, [k, j], [k, j]], 1e-300))
     alike = M[:, k, j] / sizes.prod(axis=1)
     return Join(float(np.abs(alike).min()), (one, other), sets, (1.0 / sizes[:, :1].T, np.sign(alike) / sizes[:, 1:].T))
 
