@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 TEST_EVERY = 5
 #: Sweeps that new factors get to find their place, and once more to prove themselves; the nats by which they must
 #: raise the bound at least (and ten times what counts as flat), and how often they are offered.
-GROW_SWEEPS = 10
+GROW_SWEEPS = 6
 GROW_GAIN = 1.0
 MAX_TRIALS = 10
 #: The most factors that a fit takes by itself, and how many it may take of the smallest tables.

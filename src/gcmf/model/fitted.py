@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.model.explained import Explained, explain
+from gcmf.model.links import Layers, fill
 from gcmf.model.structure import carried
 
 if TYPE_CHECKING:
@@ -113,11 +114,7 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
     var = [np.where(seen[:, None], v, p).astype(v.dtype)
            for v, p, seen in zip(var, prior_var, spec.observed, strict=True)]  # fmt: skip
     prior_bias = _bias_priors(spec, posterior)
-    bias_mean, bias_var = [], []
-    for layer, seen in enumerate(spec.in_layer):
-        b, b_var = state.bias_mean[layer], state.bias_var[layer]
-        bias_mean.append(np.where(seen, b, prior_bias[0, layer]).astype(b.dtype))
-        bias_var.append(np.where(seen, b_var, prior_bias[1, layer]).astype(b.dtype))
+    bias_mean, bias_var = _biases(spec, state, prior_bias)
     return Fitted(
         schema=spec.schema,
         vocabularies={name: data.entities[name].vocabulary for name in spec.schema.entities},
@@ -158,6 +155,23 @@ def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
     biased = spec.has_bias
     var = posterior.bias.scale + posterior.bias.var
     return np.stack([np.where(biased, posterior.bias.mean, 0.0), np.where(biased & (not spec.point), var, 0.0)])
+
+
+def _biases(spec: Spec, state: State, prior: NDArray[np.float64]) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    """Mean and variance of every layer; where an entity has no cells, what its biases in other relations say of it."""
+    mean, var = [*state.bias_mean], [*state.bias_var]
+    for of_set in spec.layers:
+        fitted = [layer for layer in of_set if spec.has_bias[layer] and not spec.point]
+        for group in [[layer] for layer in of_set if layer not in fitted] + [fitted] * bool(fitted):
+            known = Layers(
+                np.stack([mean[layer] for layer in group], axis=1).astype(np.float64),
+                np.stack([var[layer] for layer in group], axis=1).astype(np.float64),
+                np.stack([spec.in_layer[layer] for layer in group], axis=1),
+                *prior[:, group],
+            )
+            for layer, b, b_var in zip(group, *(a.T for a in fill(known)), strict=True):
+                mean[layer], var[layer] = b.astype(mean[layer].dtype), b_var.astype(var[layer].dtype)
+    return mean, var
 
 
 def _activity(mean: list[Floats], total: NDArray[np.float64], on: NDArray[np.bool_]) -> NDArray[np.float64]:
