@@ -129,10 +129,11 @@ class CpuEngine(HostState):
                 del self._passes[wider]
             layout, edges = self._layouts[e], self._edges[e]
             self._passes[e, width] = _Pass(layout, edges, width, self._threads)
+            reach = {block.other: np.zeros((3, width)) for block in blocks}
+            self._passes[e, width].reach = reach
             for b, block in enumerate(blocks):
-                self._passes[e, width].blocks.set(
-                    b, partner_bias=np.zeros(self._problem.sizes[block.other], self._dtype)
-                )
+                partner_bias = np.zeros(self._problem.sizes[block.other], self._dtype)
+                self._passes[e, width].blocks.set(b, partner_bias=partner_bias, reach=reach[block.other])
         work = self._passes[e, width]
         work.begin(on, prior, wanted)
         work.rows.set(n_columns=s.mean[e].shape[1])
@@ -142,7 +143,7 @@ class CpuEngine(HostState):
             other, theirs, slope = block.other, block.other_layer, float(given.slope[block.relation])
             pairs, least_squares = self._pairs_of(other, width), block.likelihood.least_squares
             if other not in packed:
-                pack(s.mean[other], s.var[other], on, pairs)
+                pack(s.mean[other], s.var[other], on, pairs, work.reach[other])
                 packed.add(other)
             np.add(s.bias_mean[theirs], block.offset, out=work.blocks.get("partner_bias", b), casting="same_kind")
             work.blocks.set(b, scale=-2.0 * slope if least_squares else 1.0, slope=slope, pairs=pairs)
@@ -200,6 +201,7 @@ class _Pass:
         d, n_blocks, n_ranges = len(layout.present), len(layout.layers), len(edges) - 1
         self.totals = np.zeros((d, n_blocks))
         self.sums, self.bias_sums = np.zeros((n_ranges, 2, width)), np.zeros((n_ranges, 3, n_blocks))
+        self.reach: dict[int, Floats] = {}  # by entity set of the partners: see pack
         self._turn = np.zeros(1, np.int64)
         self.blocks, self.rows = layout.blocks.copy(), Record(PASS, layout.blocks.working)
         self.rows.set(

@@ -121,6 +121,7 @@ class Layout:
                 summed=cells.summed,
                 listed=cells.listed,
                 least_squares=likelihood.least_squares,
+                mild=likelihood.mild,
                 zero_weight=likelihood.zero_weight,
                 weigh_chunk=0 if likelihood.least_squares else weigh_chunk_at(likelihood, working),
             )

@@ -97,6 +97,11 @@ class Bernoulli(Likelihood):
         return self.bound != "exact"
 
     @property
+    def mild(self) -> bool:
+        """With f = softplus: f‴ = f″ (1 − 2σ), f⁗ = f″ (1 − 6σ + 6σ²)."""
+        return True
+
+    @property
     def cell(self) -> CellMath:
         """The mathematics of one cell, by the bound."""
         return CELLS[self.bound]
