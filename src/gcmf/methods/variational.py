@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,8 @@ MAX_TRIALS = 10
 #: The most factors that a fit takes by itself, and how many it may take of the smallest tables.
 AUTO_MAX = 640
 FEW = 5
+#: Sets of a collection of which not every choice is looked at.
+MANY_SETS = 16
 #: How often factors are unpacked.
 MAX_UNPACKED = 3
 #: Factors that are tried beyond a cap, to see whether it binds.
@@ -196,9 +199,19 @@ class Variational:
 
 
 def most_factors(spec: Spec) -> int:
-    """The most factors that a fit takes by itself: half of what the largest relation could hold without any noise.
+    """The most factors that a fit takes by itself: half of what the collection could hold without any noise.
 
-    With as many factors as columns noise is no longer told from signal.
+    Every relation is reproduced by as many factors as one of its two sets has entities: so many as the smallest
+    choice of sets has that leaves no relation without. With as many factors noise is no longer told from signal.
     """
-    largest = max(min(spec.n_entities[r], spec.n_entities[c]) for r, c in spec.ends)
-    return int(min(max(largest // 2, FEW), AUTO_MAX))
+    rank = _rank(tuple(spec.n_entities.tolist()), frozenset(spec.ends))
+    return int(min(max(rank // 2, FEW), AUTO_MAX))
+
+
+@cache
+def _rank(sizes: tuple[float, ...], ends: frozenset[tuple[int, int]]) -> float:
+    """Entities of the smallest choice of sets such that every relation has one of them (many sets: at most so many)."""
+    if len(sizes) > MANY_SETS:
+        return sum(min(sizes[r], sizes[c]) for r, c in ends)
+    without = ((e, frozenset(pair for pair in ends if e not in pair)) for e in min(ends, default=()))
+    return min((sizes[e] + _rank(sizes, rest) for e, rest in without), default=0.0)
