@@ -49,8 +49,8 @@ class Stages:
             return self._last.arrived(change, flat)
         if not self._first.arrived(change, size, NEARLY * flat):
             return False
-        self._refining = self._last.has_work
-        return not self._refining
+        self._refining = self._last.has_time
+        return not self._last.has_work
 
 
 class Refinement:
@@ -69,8 +69,13 @@ class Refinement:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is anything to refine, and time enough: what was just added makes predictions worse."""
-        return self._run.posterior.n_strong > 0 and self._max_iter - len(self._run.trace) >= MIN_REFINING
+        """Whether there is anything to refine."""
+        return self._run.posterior.n_strong > 0
+
+    @property
+    def has_time(self) -> bool:
+        """Whether enough sweeps are left: what was just added makes predictions worse."""
+        return self._max_iter - len(self._run.trace) >= MIN_REFINING
 
     def _begin(self) -> None:
         """Add the weak factors."""
