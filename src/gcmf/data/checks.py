@@ -103,7 +103,7 @@ def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]
         if is_id_list(ids):
             yield from id_faults(as_index(ids), f"entities={{{name!r}: ...}}")
         elif hasattr(ids, "columns") or hasattr(ids, "ndim"):
-            yield f"entities={{{name!r}: ...}} must be one column of ids; tables are not supported yet."
+            yield f"entities={{{name!r}: ...}} must be one column of ids, or a data frame that has them."
         else:
             yield f"entities={{{name!r}: {ids!r}}} must be a list of ids."
 

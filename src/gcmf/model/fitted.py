@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gcmf.engines.host import factor_sums
 from gcmf.model.explained import Explained, explain
+from gcmf.model.regression import expected, precision_of
 from gcmf.model.structure import carried
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.data.collection import Collection
+    from gcmf.data.covariates import Feature
     from gcmf.data.schema import Schema
     from gcmf.data.units import Units
     from gcmf.data.vocabulary import Vocabulary
@@ -28,11 +31,31 @@ if TYPE_CHECKING:
     Floats = NDArray[np.floating[Any]]
 
 
+class Effects(NamedTuple):
+    """How the factors and biases of an entity set depend on its p features: means and deviations of coefficients.
+
+    They are of features as they enter: (x − center)/scale.
+    """
+
+    features: tuple[Feature, ...]
+    group: NDArray[np.int64]
+    """The source column of each feature, (p,)."""
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    """(p,)."""
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    """Of the factors, (p, K)."""
+    bias_mean: NDArray[np.float64]
+    bias_std: NDArray[np.float64]
+    """Of the biases, (p, 2M); zero for layers that are not of this set."""
+
+
 @dataclass(frozen=True)
 class Fitted:
     """A fitted model. Factors are ordered: shared by all relations, by some, private; each by variance explained.
 
-    Entities without a cell hold their prior: mean zero, variance 1/⟨α⟩, bias ⟨μ⟩.
+    Entities without a cell hold their prior: mean zero, variance 1/⟨α⟩, bias ⟨μ⟩; or what covariates say of them.
     """
 
     schema: Schema
@@ -67,6 +90,8 @@ class Fitted:
     pass the on/off test, and no table shows them unless it is asked to."""
     drawn: Mapping[str, Drawn] = field(default_factory=dict)
     """Relations that were fitted from some of their zeros, drawn and weighed: how many, and of how many."""
+    effects: Mapping[str, Effects] = field(default_factory=dict)
+    """Of the covariates, by entity set; of sets that have some."""
 
     @property
     def n_factors(self) -> int:
@@ -108,16 +133,28 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
     order = _order(spec, posterior, explained)
     on, alpha = posterior.on[:, order], posterior.alpha.mean[:, order]
     mean, var = ([np.ascontiguousarray(a[:, order]) for a in group] for group in (state.mean, state.var))
-    activity = _activity(mean, posterior.moments.square[:, order], on)
+    square = posterior.moments.square[:, order]
+    for e in {regression.design.e for regression in posterior.regressions}:
+        square[e] = factor_sums([mean[e]], [var[e]])[0][0]  # the moments are those around the prior means
+    activity = _activity(mean, square, on)
     prior_var = np.where(on & (not spec.point), 1.0 / alpha, 0.0)
-    var = [np.where(seen[:, None], v, p).astype(v.dtype)
-           for v, p, seen in zip(var, prior_var, spec.observed, strict=True)]  # fmt: skip
     prior_bias = _bias_priors(spec, posterior)
+    told, told_bias = _told(posterior, order)
+    mean = [np.where(seen[:, None], a, told[e][0]).astype(a.dtype) if e in told else a
+            for e, (a, seen) in enumerate(zip(mean, spec.observed, strict=True))]  # fmt: skip
+    var = [np.where(seen[:, None], v, p + told[e][1] if e in told else p).astype(v.dtype)
+           for e, (v, p, seen) in enumerate(zip(var, prior_var, spec.observed, strict=True))]  # fmt: skip
     bias_mean, bias_var = [], []
     for layer, seen in enumerate(spec.in_layer):
         b, b_var = state.bias_mean[layer], state.bias_var[layer]
-        bias_mean.append(np.where(seen, b, prior_bias[0, layer]).astype(b.dtype))
-        bias_var.append(np.where(seen, b_var, prior_bias[1, layer]).astype(b.dtype))
+        away, wide = told_bias.get(layer, (0.0, 0.0))
+        bias_mean.append(np.where(seen, b, prior_bias[0, layer] + away).astype(b.dtype))
+        bias_var.append(np.where(seen, b_var, prior_bias[1, layer] + wide).astype(b.dtype))
+    # Of who is not known at all, not even the covariates are: anybody of the set.
+    for e, (away, wide) in told.items():
+        prior_var[e] += (away**2 + wide).mean(axis=0) * (not spec.point)
+    for layer, (away, wide) in told_bias.items():
+        prior_bias[:, layer] += away.mean(), (away.var() + wide.mean()) * (not spec.point)
     return Fitted(
         schema=spec.schema,
         vocabularies={name: data.entities[name].vocabulary for name in spec.schema.entities},
@@ -140,7 +177,42 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
         activity=activity,
         explained=Explained(explained.bias, explained.factors[:, order], explained.total),
         n_weak=posterior.n_weak,
+        effects=_effects(spec, posterior, data, order),
     )
+
+
+def _told(
+    posterior: Posterior, order: NDArray[np.intp]
+) -> tuple[dict[int, tuple[Floats, Floats]], dict[int, tuple[Floats, Floats]]]:
+    """What covariates say of each entity: mean and variance of its factors by set, and of its biases by layer."""
+    factors: dict[int, tuple[Floats, Floats]] = {}
+    biases: dict[int, tuple[Floats, Floats]] = {}
+    for r in posterior.regressions:
+        mean, var = expected(r, precision_of(posterior, r.design))
+        if r.design.layer is None:
+            factors[r.design.e] = mean[:, order], var[:, order]
+        else:
+            biases[r.design.layer] = mean[:, 0], var[:, 0]
+    return factors, biases
+
+
+def _effects(spec: Spec, posterior: Posterior, data: Collection, order: NDArray[np.intp]) -> dict[str, Effects]:
+    """The coefficients of every set with covariates."""
+    effects: dict[str, Effects] = {}
+    for r in posterior.regressions:
+        name, mean, std = spec.schema.entities[r.design.e], r.q.mean, np.sqrt(r.q.var)
+        if r.design.layer is None:
+            known = data.entities[name].covariates
+            assert known is not None  # there is a design
+            none = np.zeros((len(mean), len(spec.biased)))
+            effects[name] = Effects(
+                known.features, known.group.astype(np.int64), known.center, known.scale,
+                np.ascontiguousarray(mean[:, order]), np.ascontiguousarray(std[:, order]), none, none.copy(),
+            )  # fmt: skip
+        else:
+            effects[name].bias_mean[:, r.design.layer] = mean[:, 0]
+            effects[name].bias_std[:, r.design.layer] = std[:, 0]
+    return effects
 
 
 def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np.intp]:
