@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gcmf.model import gauge, moves, regression
-from gcmf.model.columns import without_least, worth
+from gcmf.model.columns import PRICE, without_least, worth
 from gcmf.model.hyper import update_alpha, update_bias_prior
 from gcmf.model.posterior import row_priors
 from gcmf.model.regression import Design, precision_of, refit, solve, update
@@ -142,7 +142,7 @@ def test_what_a_column_is_worth_is_what_the_bound_loses_without_it(start):
         here = replaced(start, n, **refit(start.spec, start.posterior, r, (r.q.by_column, r.q.by_target))._asdict())
         r = here.posterior.regressions[n]  # noqa: PLW2901 - the same with q(w) at its best
         gain = worth(here.posterior, r)
-        price = 0.5 * np.log(r.design.seen.sum()) * here.spec.priors.vague
+        price = PRICE * here.spec.priors.vague
         for g in range(len(gain)):
             a = np.where(np.arange(len(gain)) == g, 0.0, r.q.by_column)
             q = refit(here.spec, here.posterior, r, (a, r.q.by_target))

@@ -1,7 +1,7 @@
 """Which covariates are worth regressing on: an explicit decision, as `structure` makes it for factors.
 
 A learned variance shrinks a source column that tells nothing, but never to nothing, and by chance some of many seem to
-tell something. Each pays ½ log n for the n entities that regress on it, and goes if it is worth less.
+tell something. Each that factors or biases of a layer regress on costs the bound a price, and goes if it is worth less.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.model.posterior import Posterior
-    from gcmf.model.regression import Design
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
 
 
-def _price(design: Design) -> float:
-    return 0.5 * float(np.log(max(float(design.seen.sum()), 1.0)))
+#: Nats that a source column must be worth: by chance few are. Measured: 20 columns of noise (300 users, 16 data sets)
+#: make predictions of new users worse by 1.5% without a price, by 0.3% with 2 nats and by 0.1% with 3; genres of new
+#: movies (MovieLens 100K), each of which tells little, have an RMSE of 1.049, 1.051 and 1.054.
+PRICE = 3.0
 
 
 def price(posterior: Posterior) -> float:
-    """½ log n for every source column that n entities regress on; factors pay so for the relations that they reach."""
-    return sum(_price(r.design) * float((r.q.by_column > 0).sum()) for r in posterior.regressions)
+    """What all source columns cost that something regresses on."""
+    return PRICE * sum(float((r.q.by_column > 0).sum()) for r in posterior.regressions)
 
 
 def worth(posterior: Posterior, regression: Regression) -> Floats:
@@ -65,7 +66,7 @@ def without_least(spec: Spec, posterior: Posterior) -> Posterior | None:
     for n, (design, q, products) in enumerate(regressions):
         gain = np.where(q.by_column > 0, worth(posterior, regressions[n]), np.inf)
         least = int(gain.argmin())
-        if gain[least] < _price(design):
+        if gain[least] < PRICE:
             a = np.where(np.arange(len(gain)) == least, 0.0, q.by_column)
             moments = added(moments, regressions[n], -1.0)
             better = refit(spec, posterior, regressions[n], (a, q.by_target))

@@ -72,7 +72,7 @@ def _pattern(spec: Spec, posterior: Posterior) -> float:
 
 
 def _coefficients(spec: Spec, posterior: Posterior) -> float:
-    """−KL(q(w) ‖ p(w)) of all that regresses on covariates, and −½ log n for every column that it regresses on."""
+    """−KL(q(w) ‖ p(w)) of all that regresses on covariates, and the price of every column that it regresses on."""
     if not posterior.regressions:
         return 0.0
     divergence = sum(float(r.q.divergence.sum()) for r in posterior.regressions)
