@@ -156,3 +156,17 @@ def test_faults_of_covariates_say_where(project, tmp_path, lines, said):
     assert said in fault
     [fault] = faults(project(RATINGS + FILMS + 'numeric = ["yaer"]\n'))
     assert "'yaer'" in fault
+
+
+def test_a_relation_names_its_weights(project, tmp_path):
+    lines = ["u,f,x,times", "ann,heat,4,2", "bob,heat,,1", "bob,up,1,3"]
+    (tmp_path / "ratings.csv").write_text("\n".join(lines) + "\n")
+    cells = gcmf.read_project(project(RATINGS + 'weight = "times"\n')).collection.relations["ratings"].cells
+    assert (cells.n_cells, cells.weight) == (2, 5.0)
+    for bad, said in (("0", "the value is 0"), ("", "the value is empty"), ("x", "'x' is not a number")):
+        (tmp_path / "ratings.csv").write_text("\n".join([*lines, f"cat,up,3,{bad}"]) + "\n")
+        [fault] = faults(project(RATINGS + 'weight = "times"\n'))
+        assert "column 'times', row 4" in fault
+        assert said in fault
+    [fault] = faults(project(RATINGS + 'weight = "times"\nblanks = "zero"\n'))
+    assert "weight is for tables with a line per cell" in fault

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.cells import MOST_LISTED, Cells, DuplicateCellsError, Triplets, fill_cells, list_cells
+from gcmf.data.cells import MOST_LISTED, Cells, DuplicateCellsError, Triplets, fill_cells, list_cells, weigh_cells
 from gcmf.data.checks import brought_ids, duplicate_faults
 from gcmf.data.positions import Coded
 from gcmf.data.raw import value_type
@@ -162,6 +162,8 @@ def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
     row_at = rows.vocabulary.index(raw.row_ids).astype(np.int32)
     col_at = cols.vocabulary.index(raw.col_ids).astype(np.int32)
     dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(raw.x)
+    if raw.weight is not None:
+        return weigh_cells(_moved(raw, row_at, col_at), raw.weight, shape, dtype=dtype)
     if not raw.filled:
         return list_cells(_moved(raw, row_at, col_at), shape, dtype=dtype)
     row_members, col_members = (

@@ -49,7 +49,7 @@ class Spec:
     n_entities: NDArray[np.float64]
     """d_e: entities with at least one cell, (E,)."""
     n_cells: NDArray[np.float64]
-    """n_m: cells per relation, (M,)."""
+    """n_m: cells per relation, (M,); one of weight 2 is two."""
     n_weighed: NDArray[np.float64]
     """How many cells those stand for, (M,): a zero may count several times."""
     in_layer: tuple[NDArray[np.bool_], ...]
@@ -180,8 +180,8 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         scale=np.array([s.scale for s in stats]),
         largest=np.array([s.largest for s in stats]),
         n_entities=np.array([o.sum() for o in observed], dtype=float),
-        n_cells=np.array([r.cells.n_cells for r in relations], dtype=float),
-        n_weighed=np.array([r.cells.n_cells * (1.0 + (lik.zero_weight - 1.0) * (1.0 - s.mean))
+        n_cells=np.array([r.cells.weight for r in relations]),
+        n_weighed=np.array([r.cells.weight * (1.0 + (lik.zero_weight - 1.0) * (1.0 - s.mean))
                             for r, lik, s in zip(relations, likelihoods, stats, strict=True)]),
         in_layer=in_layer,
         offset=np.array([lik.intercept(s.mean) for lik, s in zip(likelihoods, stats, strict=True)]),
@@ -249,6 +249,8 @@ def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
 
     No square overflows or vanishes: a collection refuses such numbers (data/checks.py).
     """
+    if cells.rows.weight is not None:
+        return _weighed_summary(cells.rows.value.astype(np.float64), cells.rows.weight.astype(np.float64), likelihood)
     value, n = cells.rows.value, cells.n_cells
     total = sum(float(x.sum()) for x in _listed(value))
     largest = max((float(x.max(initial=0.0)) for x in _listed(value)), default=0.0)
@@ -265,6 +267,17 @@ def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
     center = np.float64(total / n)
     spread = sum(float(((x - center) ** 2).sum()) for x in _listed(value)) + (n - n_listed) * center**2
     return _Summary(0.0, float(center), float(np.sqrt(spread / n)), largest, 0.0)
+
+
+def _weighed_summary(x: NDArray[np.float64], weight: NDArray[np.float64], likelihood: Likelihood) -> _Summary:
+    """The same of cells that count as many as their weights say."""
+    n, largest = float(weight.sum()), float(x.max(initial=0.0))
+    center = float(weight @ x / n)
+    if not likelihood.standardized:
+        return _Summary(center, 0.0, 1.0, largest, float(weight @ likelihood.constant(x)))
+    if x.min() == x.max():
+        return _Summary(0.0, float(x.min()), 1.0, largest, 0.0)
+    return _Summary(0.0, center, float(np.sqrt(weight @ (x - center) ** 2 / n)), largest, 0.0)
 
 
 def _listed(value: NDArray[Any], size: int = 1 << 16) -> Iterator[NDArray[np.float64]]:

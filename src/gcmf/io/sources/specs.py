@@ -54,6 +54,8 @@ class RelationSpec(Section):
     """The column of column ids."""
     value: str | None = None
     """The column of values; without it, every pair that is listed is a 1."""
+    weight: str | None = None
+    """The column of weights, how many cells a line counts as; without it, each counts once."""
     likelihood: str = "gaussian"
     blanks: Literal["missing", "zero"] | None = None
     """What a cell that is not listed is."""
