@@ -19,7 +19,7 @@ from narwhals.stable.v1 import dependencies
 from scipy import sparse
 
 from gcmf.data.vocabulary import and_more, is_id_list, show_id
-from gcmf.errors import DataError, counted
+from gcmf.errors import DataError, ModelWarning, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -167,7 +167,7 @@ def read_table(name: str, given: Any) -> Covariates | None:  # noqa: ANN401 - wh
         msg = (
             f"{where}: {names} left out: nearly the same for all entities, or another for each, it tells them nothing."
         )
-        warnings.warn(msg, stacklevel=4)
+        warnings.warn(msg, ModelWarning, stacklevel=4)
     return _assembled(table, len(ids)) if table.features else None
 
 
