@@ -241,3 +241,10 @@ def test_a_set_without_covariates_has_none():
     assert [(d.e, d.layer) for d in spec.designs] == [(0, None), (0, 5), (1, None), (1, 1), (1, 2)]
     assert isinstance(spec.designs[0], Design)
     assert problem.features[2] is None
+
+
+def test_a_system_that_rounding_has_made_singular_is_no_number():
+    """A turn that would lead there is not kept, and nothing is raised."""
+    singular = np.array([np.full((2, 2), 1e300), np.eye(2)])
+    assert np.isnan(regression.inverted(singular)).all()
+    np.testing.assert_array_equal(regression.inverted(singular[1:]), singular[1:])

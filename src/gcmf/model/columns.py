@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.model.regression import Regression, added, precision_of, products_of, refit, whitened
+from gcmf.model.regression import Regression, added, inverted, precision_of, products_of, refit, whitened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ def worth(posterior: Posterior, regression: Regression) -> Floats:
         gain = design.summed(precision * q.mean * open_yet - 0.5 * (y**2 - np.log(share))).sum(axis=1)
         alone = [design.rows[:, design.group == g] @ q.mean[design.group == g] for g in range(len(gain))]
         return np.asarray(gain + [0.5 * float(((part**2).sum(axis=0) * precision).sum()) for part in alone])
-    inverse, gain = np.linalg.inv(whitened(design.gram, precision, root)), np.zeros(len(design.sizes))
+    inverse, gain = inverted(whitened(design.gram, precision, root)), np.zeros(len(design.sizes))
     for g in range(len(gain)):
         at = np.flatnonzero(design.group == g)
         block, y_g = inverse[:, at[:, None], at], y[at].T[:, :, None]

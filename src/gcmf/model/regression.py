@@ -166,7 +166,7 @@ def solve(  # noqa: PLR0913 - what a regression is made of
 def _whole(G: Floats, precision: Floats, root: Floats, right: Floats) -> tuple[Floats, Floats, Floats]:
     """B⁻¹ `right`, the diagonal of B⁻¹ and log det B, of every parameter: (p, T), (p, T) and (T,)."""
     B = whitened(G, precision, root)
-    inverse = np.linalg.inv(B)
+    inverse = inverted(B)
     y = (inverse @ right.T[:, :, None])[:, :, 0].T
     return y, np.diagonal(inverse, axis1=1, axis2=2).T, np.linalg.slogdet(B)[1]
 
@@ -174,6 +174,14 @@ def _whole(G: Floats, precision: Floats, root: Floats, right: Floats) -> tuple[F
 def whitened(G: Floats, precision: Floats, root: Floats) -> Floats:
     """B = I + α √v G √v of every parameter, (T, p, p)."""
     return np.asarray(np.eye(len(G)) + precision[:, None, None] * root.T[:, :, None] * G * root.T[:, None, :])
+
+
+def inverted(B: Floats) -> Floats:
+    """B⁻¹ of every parameter; NaN where α v is so large that rounding has made one singular: nobody stays there."""
+    try:
+        return np.asarray(np.linalg.inv(B), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return np.full_like(B, np.nan)
 
 
 def _gradients(design: Design, precision: Floats, root: Floats, right: Floats, *, start: Floats) -> Floats:
@@ -306,7 +314,7 @@ def expected(regression: Regression, precision: Floats) -> tuple[Floats, Floats]
     if not q.var.any():
         return mean, np.zeros_like(mean)
     root, var = np.sqrt(np.outer(q.by_column, q.by_target))[design.group], np.empty_like(mean)
-    inverse = np.linalg.inv(whitened(design.gram, precision, root))
+    inverse = inverted(whitened(design.gram, precision, root))
     for t in range(mean.shape[1]):
         scaled_rows = F * root[:, t]
         var[:, t] = np.einsum("ip,ip->i", scaled_rows @ inverse[t], scaled_rows)
