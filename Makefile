@@ -59,6 +59,7 @@ ledger: .venv-bench/ready
 bench-model: setup
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/movielens.py
+	$(BIN)/python benchmarks/periods.py
 	$(BIN)/python benchmarks/counts.py
 	$(BIN)/python benchmarks/cll.py
 

@@ -12,6 +12,7 @@ from gcmf.gamma import Gamma
 from gcmf.likelihoods import Likelihood
 from gcmf.model.elbo import elbo
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, given_of
+from gcmf.model.regression import Regression, precision_of, solve, told
 from gcmf.model.spec import Spec, build
 
 
@@ -28,7 +29,7 @@ class Sample:
     @property
     def posterior(self):
         """The posterior with the moments of the state as it is now."""
-        return self.known._replace(moments=Moments.of(self.state))
+        return told(self.placed() if self.known.regressions else None, self.known, Moments.of(self.state))
 
     @property
     def given(self):
@@ -74,10 +75,10 @@ class Sample:
         engine = self.placed()
         known = move(engine, self.posterior, *args, **options)
         after = replace(self, state=engine.fetch(), known=known)
-        for told, summed in zip(known.moments, after.posterior.moments, strict=True):
+        for said, summed in zip(known.moments, after.posterior.moments, strict=True):
             # Nobody looks at the sums of a factor where it is off.
-            counts = known.on if told.ndim == 2 else slice(None)
-            np.testing.assert_allclose(told[counts], summed[counts], rtol=1e-9, atol=1e-9)
+            counts = known.on if said.ndim == 2 else slice(None)
+            np.testing.assert_allclose(said[counts], summed[counts], rtol=1e-9, atol=1e-9)
         return after
 
 
@@ -133,7 +134,18 @@ def random_posterior(spec, on, rng, moments):
         for likelihood, largest, n in zip(spec.likelihoods, spec.largest, spec.n_cells, strict=True)
     )
     alpha_prior = Gamma(spec.alpha_prior, np.full_like(spec.alpha_prior, spec.priors.alpha_rate))
-    return Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments)
+    known = Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments)
+    return known._replace(regressions=tuple(random_regression(spec, known, design, rng) for design in spec.designs))
+
+
+def random_regression(spec, known, design, rng):
+    """Coefficients of any size, with the covariance that belongs to the precisions; products are yet to be told."""
+    on = known.on[design.e] if design.layer is None else np.ones(1, dtype=bool)
+    products = rng.normal(size=(len(design.group), len(on)))
+    scales = rng.uniform(0.2, 2.0, len(design.sizes)), rng.uniform(0.2, 2.0, len(on)) * on
+    precision = precision_of(known, design)
+    q = solve(design, precision, scales, products, np.zeros_like(products), point=spec.point)
+    return Regression(design, q, products)
 
 
 def random_parameters(likelihood, largest, n, prior, rng):

@@ -26,7 +26,7 @@ def drawn(n: int, seed: int = 0, *, lacking: float = 0.3) -> tuple[Layers, NDArr
     heard = truth + np.sqrt(NOISE) * rng.standard_normal((n, 3))
     var = 1.0 / (1.0 / NOISE + 1.0 / scale)
     mean = var * (heard / NOISE + center / scale)
-    return Layers(mean * seen, var * seen, seen, center, scale), truth
+    return Layers(mean * seen, var * seen, seen, np.tile(center, (n, 1)), scale), truth
 
 
 def test_the_covariance_is_found() -> None:
@@ -48,9 +48,9 @@ def test_the_posterior_is_that_of_the_joint_normal() -> None:
     i = int(np.flatnonzero(layers.seen[:, 0] & ~layers.seen[:, 1])[0])
     # What its cells say, without the prior that the fit had for it.
     weight = 1.0 / layers.var[i, 0] - 1.0 / layers.scale[0]
-    heard = (layers.mean[i, 0] / layers.var[i, 0] - layers.center[0] / layers.scale[0]) / weight
+    heard = (layers.mean[i, 0] / layers.var[i, 0] - layers.center[i, 0] / layers.scale[0]) / weight
     slope = sigma[0, 1] / (sigma[0, 0] + 1.0 / weight)
-    assert mean[i, 1] == pytest.approx(layers.center[1] + slope * (heard - layers.center[0]), rel=1e-9)
+    assert mean[i, 1] == pytest.approx(layers.center[i, 1] + slope * (heard - layers.center[i, 0]), rel=1e-9)
     assert var[i, 1] == pytest.approx(sigma[1, 1] - slope * sigma[0, 1], rel=1e-9)
 
 
@@ -59,7 +59,7 @@ def test_what_was_seen_stays_and_what_is_not_linked_keeps_its_prior() -> None:
     mean, var = fill(layers)
     assert np.array_equal(mean[layers.seen], layers.mean[layers.seen])
     gone = ~layers.seen
-    assert np.array_equal(mean[gone[:, 2], 2], np.full(gone[:, 2].sum(), layers.center[2]))
+    assert np.array_equal(mean[gone[:, 2], 2], layers.center[gone[:, 2], 2])
     told = gone[:, 1] & layers.seen[:, 0]
     error = np.mean((mean[told, 1] - truth[told, 1]) ** 2)
     assert error == pytest.approx(0.36, abs=0.1)  # 1 without the link

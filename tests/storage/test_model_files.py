@@ -164,11 +164,11 @@ def test_format_1_is_checked_too(tmp_path):
             gcmf.load(path)
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_formats_2_and_3_answer_as_they_did(version):
-    """Written by golden/make.py at commits 6acdea6 and a1c2a14, the last that wrote format 2 and format 3.
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_formats_2_to_4_answer_as_they_did(version):
+    """Written by golden/make.py at commits 6acdea6, a1c2a14 and 439721a, the last that wrote formats 2, 3 and 4.
 
-    In format 2, noise was an array of its own; in format 3, no factor was weak.
+    In format 2, noise was an array of its own; in format 3, no factor was weak; in format 4, there were no covariates.
     """
     model = gcmf.load(GOLDEN / f"format{version}.safetensors")
     for name, answers in json.loads((GOLDEN / f"format{version}.json").read_text()).items():
@@ -181,6 +181,7 @@ def test_formats_2_and_3_answer_as_they_did(version):
             assert mean[:2] == pytest.approx(old_mean, rel=1e-6)
             assert std[:2] == pytest.approx(old_std, rel=1e-6)
     assert model.fitted_.n_weak == 0
+    assert model.fitted_.effects == {}
     assert list(model.factors("user", weak=True)) == list(model.factors("user")) == ["F1"]
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.cells import MOST_LISTED, Cells, DuplicateCellsError, Triplets, fill_cells, list_cells
+from gcmf.data.cells import MOST_LISTED, Cells, DuplicateCellsError, Triplets, fill_cells, list_cells, weigh_cells
 from gcmf.data.checks import brought_ids, duplicate_faults
 from gcmf.data.positions import Coded
 from gcmf.data.raw import value_type
 from gcmf.data.relation import size_in_words
 from gcmf.data.schema import RelationSchema, likelihood_name, likelihood_support
 from gcmf.data.vocabulary import Vocabulary
-from gcmf.errors import DataError
+from gcmf.errors import DataError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
+    from gcmf.data.covariates import Covariates
     from gcmf.data.positions import Positions
     from gcmf.data.raw import RawCells
     from gcmf.data.relation import Relation
@@ -37,6 +38,8 @@ class EntitySet:
     vocabulary: Vocabulary
     declared: int = 0
     """How many ids at its head were declared, whether or not some cell mentions them."""
+    covariates: Covariates | None = None
+    """What else is known of its entities."""
 
     @property
     def ids(self) -> pd.Index[Any]:
@@ -50,6 +53,10 @@ class EntitySet:
 
     def __len__(self) -> int:
         return self.size
+
+    def __str__(self) -> str:
+        known = "" if self.covariates is None else f" ({counted(self.covariates.n_columns, 'covariate')})"
+        return f"{self.name} {self.size:,}{known}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +116,21 @@ class BoundRelation:
         return f"<BoundRelation {self.schema}, {self.size}>"
 
 
-def align(relations: Sequence[Relation], declared: Mapping[str, object]) -> dict[str, EntitySet]:
-    """Return the entity sets of checked relations: the declared ids, then the others as they first appear."""
+def align(
+    relations: Sequence[Relation], declared: Mapping[str, object], covariates: Mapping[str, Covariates]
+) -> dict[str, EntitySet]:
+    """Return the entity sets of checked relations: the declared ids, then the others as they first appear.
+
+    Covariates are of declared ids, in their order.
+    """
     sets: dict[str, EntitySet] = {}
     for name, sources in brought_ids(relations).items():
         head = Vocabulary(declared[name]) if name in declared else None
         whole = sources[0][1] if head is None else head
         for _, ids in sources:
             whole = whole.union(ids)
-        sets[name] = EntitySet(name, whole, declared=0 if head is None else len(head))
+        known = covariates[name].padded(len(whole)) if name in covariates else None
+        sets[name] = EntitySet(name, whole, declared=0 if head is None else len(head), covariates=known)
     return sets
 
 
@@ -149,6 +162,8 @@ def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
     row_at = rows.vocabulary.index(raw.row_ids).astype(np.int32)
     col_at = cols.vocabulary.index(raw.col_ids).astype(np.int32)
     dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(raw.x)
+    if raw.weight is not None:
+        return weigh_cells(_moved(raw, row_at, col_at), raw.weight, shape, dtype=dtype)
     if not raw.filled:
         return list_cells(_moved(raw, row_at, col_at), shape, dtype=dtype)
     row_members, col_members = (

@@ -42,6 +42,8 @@ class Relation:
         that `Collection(..., entities=)` declares. An id that only other relations bring is not observed here.
     row_ids, col_ids : list of ids, optional
         The ids of the rows and columns of an array or a sparse matrix; positions 0..n-1 if not given.
+    weight : array, optional
+        Of triplets: how many cells each counts as in the fit, a number above 0. A cell of weight 2 is two cells.
 
     Examples
     --------
@@ -68,11 +70,12 @@ class Relation:
         blanks: str | None = None,
         row_ids: Source = None,
         col_ids: Source = None,
+        weight: Source = None,
     ) -> None:
         _check_names(name, rows, cols)
         check_likelihood(likelihood, relation=name)
         self.name, self.rows, self.cols, self.likelihood = name, rows, cols, likelihood
-        request = Request(name, rows, cols, blanks, row_ids, col_ids)
+        request = Request(name, rows, cols, blanks, row_ids, col_ids, weight)
         self.raw = data if isinstance(data, RawCells) else read(data, request)
 
     @classmethod
@@ -88,6 +91,7 @@ class Relation:
         value: str | None,
         likelihood: str | Likelihood = "gaussian",
         blanks: str = "missing",
+        weight: str | None = None,
     ) -> Relation:
         """Return the relation that a long data frame holds, one line per cell.
 
@@ -106,6 +110,8 @@ class Relation:
             What kind of number a cell is.
         blanks : {"missing", "zero"}
             What a pair of ids is that no line lists: never observed, or an observed zero (see `Relation`).
+        weight : str, optional
+            The frame's column that says how many cells each line counts as (see `Relation`).
 
         Examples
         --------
@@ -125,7 +131,9 @@ class Relation:
         request = Request(name, rows, cols, blanks)
         if blanks not in BLANKS:
             request.explain_blanks("a long table")
-        return cls(name, rows, cols, read_long(frame, request, row=row, col=col, value=value), likelihood)
+        return cls(
+            name, rows, cols, read_long(frame, request, row=row, col=col, value=value, weight=weight), likelihood
+        )
 
     @property
     def schema(self) -> RelationSchema:

@@ -210,11 +210,9 @@ class _Pass:
             pieces=layout.pieces, totals=self.totals, sums=self.sums, bias_sums=self.bias_sums,
             **cell_functions(self.rows.working), **row_functions(guarded=layout.guarded),
         )  # fmt: skip
-        self._active, self._bias_prior = np.zeros(width, np.int64), np.zeros((2, n_blocks))
-        self._prior = np.zeros(width), np.zeros(width)
-        self.rows.set(
-            active=self._active, bias_prior_mean=self._bias_prior[0], bias_prior_precision=self._bias_prior[1]
-        )
+        self._active, self._bias_precision = np.zeros(width, np.int64), np.zeros(n_blocks)
+        self._prior, self._bias_mean = (np.zeros(width), np.zeros(width)), np.zeros(n_blocks)
+        self.rows.set(active=self._active, bias_prior_precision=self._bias_precision)
         self._scratch = [_scratch(width, n_blocks, self.rows.working) for _ in range(threads.n_threads)]
         if layout.whole.any():
             self._base_blocks, self._base_rows = layout.base_blocks.copy(), self.rows.copy()
@@ -231,13 +229,15 @@ class _Pass:
     def begin(self, on: Array, prior: RowPrior, wanted: Array) -> None:
         """Take these factors and what is expected of them; nothing is summed yet."""
         self._active[: len(on)] = on
-        self._bias_prior[:] = prior.bias_mean, prior.bias_precision
+        self._bias_precision[:] = prior.bias_precision
+        bias_mean, own_bias_means = _expected(prior.bias_mean, np.arange(len(self._bias_mean)), self._bias_mean)
         (mean, own_means), (precision, own_precisions) = (
             _expected(values, on, shared) for values, shared in zip(prior[:2], self._prior, strict=True)
         )
         self.rows.set(
             n_factors=len(on), point=prior.point, wanted=wanted, prior_mean=mean, own_means=own_means,
-            prior_precision=precision, own_precisions=own_precisions,
+            prior_precision=precision, own_precisions=own_precisions, bias_prior_mean=bias_mean,
+            own_bias_means=own_bias_means,
         )  # fmt: skip
         self.totals[:], self.sums[:], self.bias_sums[:] = 0.0, 0.0, 0.0
 

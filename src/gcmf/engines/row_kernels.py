@@ -346,12 +346,14 @@ def _gain_of_prior(rows, row, scratch):
         if k % 4 == 3:
             gain += math.log(ratio)
             ratio = 1.0
-    bias_center = array_of(rows.bias_prior_mean, None, np.float64)
+    n_blocks = rows.blocks.size
+    bias_centers = array_of(rows.bias_prior_mean, (row + 1, n_blocks), np.float64)
+    bias_center = bias_centers[row if rows.own_bias_means else 0]
     bias_precision = array_of(rows.bias_prior_precision, None, np.float64)
     bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
     old_bias = array_of(scratch.old_bias, None, np.float64)
     old_bias_var = array_of(scratch.old_bias_var, None, np.float64)
-    for b in range(rows.blocks.size):
+    for b in range(n_blocks):
         # The bias of a block without cells is zero before and after, and so is what it gains.
         away, was = bias[b] - bias_center[b], old_bias[b] - bias_center[b]
         gain -= bias_precision[b] * _growth(away, bias_var[b], was, old_bias_var[b])
@@ -429,7 +431,7 @@ def _fill_system(rows, row, scratch, A):
     blocks, biased = array_of(rows.blocks, None, BLOCK), array_of(rows.biased, None, np.bool_)
     mean = array_of(rows.prior_mean, (row + 1, n_u), np.float64)[row if rows.own_means else 0]
     precision = array_of(rows.prior_precision, (row + 1, n_u), np.float64)[row if rows.own_precisions else 0]
-    bias_mean = array_of(rows.bias_prior_mean, None, np.float64)
+    bias_mean = array_of(rows.bias_prior_mean, (row + 1, n_blocks), np.float64)[row if rows.own_bias_means else 0]
     bias_precision = array_of(rows.bias_prior_precision, None, np.float64)
     sums = array_of(scratch.row_sums, (n_blocks, width + 4, width), np.float64)
     for k in range(len(A)):

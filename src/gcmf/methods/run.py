@@ -12,6 +12,7 @@ from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters
 from gcmf.model.init import start
 from gcmf.model.posterior import Moments, Posterior, given_of
+from gcmf.model.regression import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,8 @@ class Run:
         swept = [self.engine.sweep(e, given) for e in range(len(spec.sizes))]
         # Each relation is measured by one of its two sets.
         self.measured = np.fmax.reduce([of_set.measured for of_set in swept])
-        posterior = update_alpha(spec, self.posterior._replace(moments=Moments.swept(swept)), pooled=pooled, held=held)
+        posterior = told(self.engine, self.posterior, Moments.swept(swept), swept=True)
+        posterior = update_alpha(spec, posterior, pooled=pooled, held=held)
         posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
         posterior, self.measured = self._search.tried(self.engine, posterior, self.measured)
         self.posterior = moves.shift(spec, self.engine, posterior)
@@ -66,7 +68,7 @@ class Run:
         spec, posterior = self.spec, self.posterior
         square, (bias_sum, bias_square) = self.engine.leap(slot, length)
         moments = posterior.moments._replace(square=square, bias_sum=bias_sum, bias_square=bias_square)
-        posterior = update_alpha(spec, posterior._replace(moments=moments))
+        posterior = update_alpha(spec, told(self.engine, posterior, moments))
         self.measured = self.engine.measure(given_of(spec, posterior))
         self.posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
         return self.bound()

@@ -11,6 +11,7 @@ from gcmf.methods.leap import Leaps
 from gcmf.methods.run import GOOD
 from gcmf.methods.warm_up import Clock, turn
 from gcmf.model import gauge, moves, structure
+from gcmf.model.columns import without_least
 from gcmf.model.posterior import given_of
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Variational:
         if since % TEST_EVERY == 0 and since:
             moved |= self._restructure()
         still = since > 0 and change <= flat
-        if not still or moved or self._restructure():
+        if not still or moved or self._restructure() or self._drop_columns():
             return False
         return not (self._grow() or self._unpack() or self._widen())
 
@@ -109,6 +110,13 @@ class Variational:
             run.restore("before the cut")
         run.drop("before the cut")
         return better
+
+    def _drop_columns(self) -> bool:
+        """Leave out the covariates that are worth less than they cost, one after the other."""
+        run, dropped = self._run, False
+        while self._switching and (fewer := without_least(run.spec, run.posterior)) is not None:
+            run.posterior, dropped = fewer, True
+        return dropped
 
     def _grow(self) -> bool:
         """Offer every relation one more private factor, and twice as many each time that some of them pay.

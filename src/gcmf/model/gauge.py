@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.model.hyper import update_alpha
+from gcmf.model.regression_moves import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,8 @@ def rescale(spec: Spec, engine: Engine, posterior: Posterior, *, held: int = 0) 
     factors[:, worse] = 1.0
     engine.scale(factors)
     moments = sums._replace(square=S * factors, log_var=sums.log_var + d[:, None] * np.log(factors))
-    return update_alpha(spec, posterior._replace(moments=moments), held=held)
+    regressions = scaled(posterior, factors)
+    return update_alpha(spec, posterior._replace(moments=moments, regressions=regressions), held=held)
 
 
 def _profile(spec: Spec, on: NDArray[np.bool_], S: Floats, factors: Floats) -> Floats:

@@ -35,13 +35,14 @@ class Layers(NamedTuple):
     seen: NDArray[np.bool_]
     """Which entity has cells in which layer's relation, (d, B)."""
     center: Floats
+    """Prior means μ, (d, B)."""
     scale: Floats
-    """Of the prior of each layer, N(μ, σ²), (B,)."""
+    """Prior variance of each layer, σ², (B,)."""
 
     def only(self, group: list[int]) -> Layers:
         """Some of the layers."""
         mean, var, seen = self.mean[:, group], self.var[:, group], self.seen[:, group]
-        return Layers(mean, var, seen, self.center[group], self.scale[group])
+        return Layers(mean, var, seen, self.center[:, group], self.scale[group])
 
 
 def fill(layers: Layers) -> tuple[Floats, Floats]:
@@ -53,7 +54,7 @@ def fill(layers: Layers) -> tuple[Floats, Floats]:
         lacking = np.flatnonzero(part.seen.any(axis=1) & ~part.seen.all(axis=1))
         for start in range(0, len(lacking), _CHUNK):
             rows = lacking[start : start + _CHUNK]
-            told, P = _posterior(sigma, part.center, *_message(part, rows))
+            told, P = _posterior(sigma, part.center[rows], *_message(part, rows))
             gone, at = ~part.seen[rows], np.ix_(rows, np.array(group))
             mean[at] = np.where(gone, told, mean[at])
             var[at] = np.where(gone, np.diagonal(P, axis1=1, axis2=2), var[at])
@@ -65,12 +66,12 @@ def linked(layers: Layers) -> list[list[int]]:
 
     That is twice the usual price of a degree of freedom: a link that is not there does harm, one that is missed none.
     """
-    n_layers = len(layers.center)
+    n_layers, away = len(layers.scale), layers.mean - layers.center
     label = list(range(n_layers))
     for a in range(n_layers):
         for b in range(a):
             both = layers.seen[:, a] & layers.seen[:, b]
-            n, (x, y) = int(both.sum()), layers.mean[both][:, [a, b]].T
+            n, (x, y) = int(both.sum()), away[both][:, [a, b]].T
             if n > 3 and x.std() > 0 and y.std() > 0:
                 r = float(np.corrcoef(x, y)[0, 1])
                 if -0.5 * (n - 3) * np.log(max(1.0 - r * r, 1e-12)) > np.log(n):
@@ -83,12 +84,12 @@ def covariance(layers: Layers) -> Floats:
     """Σ = Σ_i ⟨(b_i − μ)(b_i − μ)ᵀ⟩/n, (B, B), with a few entities more whose biases are independent."""
     rows = np.flatnonzero(layers.seen.sum(axis=1) > 1)
     rows = rows[:: -(-len(rows) // MOST)]
-    weight, told = _message(layers, rows)
+    center, (weight, told) = layers.center[rows], _message(layers, rows)
     prior = np.diag(layers.scale)
     sigma = prior
     for _ in range(N_SWEEPS):
-        mean, P = _posterior(sigma, layers.center, weight, told)
-        away = mean - layers.center
+        mean, P = _posterior(sigma, center, weight, told)
+        away = mean - center
         sigma = (away.T @ away + P.sum(axis=0) + INDEPENDENT * prior) / (len(rows) + INDEPENDENT)
     return sigma
 
@@ -97,12 +98,12 @@ def _message(layers: Layers, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
     """λ and η of these entities, (n, B) each; zero where there are no cells."""
     seen, var = layers.seen[rows], np.where(layers.seen[rows], layers.var[rows], 1.0)
     weight = np.where(seen, np.maximum(1.0 / var - 1.0 / layers.scale, 0.0), 0.0)
-    told = np.where(weight > 0, layers.mean[rows] / var - layers.center / layers.scale, 0.0)
+    told = np.where(weight > 0, layers.mean[rows] / var - layers.center[rows] / layers.scale, 0.0)
     return weight, told
 
 
 def _posterior(sigma: Floats, center: Floats, weight: Floats, told: Floats) -> tuple[Floats, Floats]:
     """Means and covariances of b_i given λ_i and η_i, (n, B) and (n, B, B)."""
     precision = np.linalg.inv(sigma)
-    P = np.linalg.inv(precision + weight[:, :, None] * np.eye(len(center))).astype(np.float64, copy=False)
-    return np.asarray(np.einsum("nab,nb->na", P, precision @ center + told)), P
+    P = np.linalg.inv(precision + weight[:, :, None] * np.eye(len(sigma))).astype(np.float64, copy=False)
+    return np.asarray(np.einsum("nab,nb->na", P, center @ precision + told)), P

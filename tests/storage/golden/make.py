@@ -2,8 +2,8 @@
 
 Run once, at commit 5652d1d, the last that wrote format 1 and kept units beside the model:
 `python tests/storage/golden/make.py tests/storage/golden`. Only the version of the format matters: what later
-versions read must answer the same. Files of formats 2 and 3 are of the same collection, at commits 6acdea6 and a1c2a14,
-with the deviations of the answers (`return_std=True`) and without the line on units.
+versions read must answer the same. Files of formats 2, 3 and 4 are of the same collection, at commits 6acdea6, a1c2a14
+and 439721a, with the deviations of the answers (`return_std=True`) and without the line on units.
 """
 
 import json

@@ -153,6 +153,8 @@ def _contradictions(spec: ProjectSpec, file: str) -> Iterator[str]:
         if relation.likelihood not in known():
             yield _no_choice(where, "likelihood", relation.likelihood, known())
         matrix = relation.format == "mtx" or relation.source.endswith((".mtx", ".mtx.gz"))
+        if relation.weight is not None and (relation.layout != "long" or matrix or relation.blanks == "zero"):
+            yield f'{where}: weight is for tables with a line per cell, of which blanks are not "zero".'
         if relation.layout == "long" and not matrix:
             for key, entity in (("row", relation.rows), ("col", relation.cols)):
                 if getattr(relation, key) is None:
