@@ -60,6 +60,7 @@ bench-model: setup
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/scales.py
 	$(BIN)/python benchmarks/movielens.py
+	$(BIN)/python benchmarks/periods.py
 	$(BIN)/python benchmarks/counts.py
 	$(BIN)/python benchmarks/cll.py
 

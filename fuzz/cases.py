@@ -7,6 +7,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
+from scipy import sparse
 
 from fuzz.matrices import LAYOUTS, LIKELIHOODS, NOISES, Matrix, cells, factors, pierce, predictor
 from gcmf import CCA, GCMF, GFA, PCA, Collection, Priors
@@ -30,7 +32,7 @@ class Drawn:
     """Matrices between entity sets, or views of the same samples, and options to fit them with."""
 
     matrices: list[Matrix] = field(default_factory=list)
-    entities: dict[str, Sequence[Any]] = field(default_factory=dict)
+    entities: dict[str, Any] = field(default_factory=dict)
     views: list[Floats] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -86,7 +88,7 @@ def ordinary_schema(rng: Rng, likelihoods: Sequence[Any] = LIKELIHOODS, noise: f
         drawn.matrices.append(Matrix(f"{ends[0]}{ends[1]}", ends, x, likelihood, layout))
     if rng.random() < 0.3:
         ends = drawn.matrices[0].ends
-        drawn.entities = {ends[0]: range(sizes[ends[0]] + 2)}
+        drawn.entities = {ends[0]: known(range(sizes[ends[0]] + 2), rng.spawn(1)[0])}
     if rng.random() < 0.2:
         drawn.options["bias"] = {m.name: str(rng.choice(["rows", "cols"])) for m in drawn.matrices}
     if rng.random() < 0.25:
@@ -114,6 +116,20 @@ def _itself(name: str, u: dict[str, Floats], rng: Rng, likelihoods: Sequence[Any
     x[np.tril_indices(len(x)) if symmetric else np.diag_indices(len(x))] = np.nan
     x[0, 1] = cells(np.zeros((1, 1)), likelihood, 1.0, rng)[0, 0]
     return Matrix(f"{name}{name}", (name, name), x, likelihood, str(rng.choice(["dense", "triplets"])), symmetric)
+
+
+def known(ids: range, rng: Rng) -> Any:  # noqa: ANN401 - ids, or a table of covariates
+    """The ids alone, or with columns of any size and number, of which some say nothing, the same, or the same twice."""
+    n, width = len(ids), int(rng.choice([0, 1, 5, 130]))
+    x = rng.normal(size=(n, width)) * 10.0 ** rng.integers(-5, 6, width) + 10.0 ** rng.integers(-5, 6, width)
+    x[:, 1:2] = x[:, :1]
+    x[:, 2:3] = 1.0
+    if width == 0:
+        return ids
+    if rng.random() < 0.5:
+        return ids, sparse.csr_array(x * (rng.random(x.shape) < 0.5))
+    table = pd.DataFrame(pierce(x, rng), index=ids).add_prefix("x")
+    return table.assign(level=rng.choice(["a", "b", "c"], n)) if rng.random() < 0.5 else table
 
 
 def schema_options(rng: Rng) -> dict[str, Any]:

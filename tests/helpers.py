@@ -12,6 +12,7 @@ from gcmf.gamma import Gamma
 from gcmf.likelihoods import Likelihood
 from gcmf.model.elbo import elbo
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales, given_of
+from gcmf.model.regression import Regression, precision_of, solve, told
 from gcmf.model.spec import Spec, build
 from gcmf.model.structure import carried
 
@@ -29,7 +30,7 @@ class Sample:
     @property
     def posterior(self):
         """The posterior with the moments of the state as it is now."""
-        return self.known._replace(moments=Moments.of(self.state))
+        return told(self.placed() if self.known.regressions else None, self.known, Moments.of(self.state))
 
     @property
     def given(self):
@@ -75,10 +76,10 @@ class Sample:
         engine = self.placed()
         known = move(engine, self.posterior, *args, **options)
         after = replace(self, state=engine.fetch(), known=known)
-        for told, summed in zip(known.moments, after.posterior.moments, strict=True):
+        for said, summed in zip(known.moments, after.posterior.moments, strict=True):
             # Nobody looks at the sums of a factor where it is off.
-            counts = known.on if told.ndim == 2 else slice(None)
-            np.testing.assert_allclose(told[counts], summed[counts], rtol=1e-9, atol=1e-9)
+            counts = known.on if said.ndim == 2 else slice(None)
+            np.testing.assert_allclose(said[counts], summed[counts], rtol=1e-9, atol=1e-9)
         return after
 
 
@@ -135,7 +136,8 @@ def random_posterior(spec, on, rng, moments):
     )
     alpha_prior = Gamma(spec.alpha_prior, np.full_like(spec.alpha_prior, spec.priors.alpha_rate))
     scales = random_scales(spec, on, rng) if spec.scaled else None
-    return Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments, scales=scales)
+    known = Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments, scales=scales)
+    return known._replace(regressions=tuple(random_regression(spec, known, design, rng) for design in spec.designs))
 
 
 def random_scales(spec, on, rng):
@@ -147,6 +149,16 @@ def random_scales(spec, on, rng):
     mean, var = rng.normal(size=seen.shape), rng.uniform(0.05, 0.4, seen.shape) * (not spec.point)
     beta = Gamma(*(rng.uniform(0.5, 3.0, seen.shape) for _ in range(2)))
     return RelationScales(np.where(seen, mean, 0.0), np.where(seen, var, 0.0), beta, seen, mate, spec.itself)
+
+
+def random_regression(spec, known, design, rng):
+    """Coefficients of any size, with the covariance that belongs to the precisions; products are yet to be told."""
+    on = known.on[design.e] if design.layer is None else np.ones(1, dtype=bool)
+    products = rng.normal(size=(len(design.group), len(on)))
+    scales = rng.uniform(0.2, 2.0, len(design.sizes)), rng.uniform(0.2, 2.0, len(on)) * on
+    precision = precision_of(known, design)
+    q = solve(design, precision, scales, products, np.zeros_like(products), point=spec.point)
+    return Regression(design, q, products)
 
 
 def random_parameters(likelihood, largest, n, prior, rng):

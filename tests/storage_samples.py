@@ -75,6 +75,16 @@ def polars_frame():
     return gcmf.GCMF(1, **OPTIONS).fit(gcmf.Collection([long]))
 
 
+def covariates():
+    """What is known of users: numbers, levels, gaps, and users without a rating."""
+    rng = np.random.default_rng(5)
+    age, ids = rng.normal(size=10), [f"u{n}" for n in range(10)]
+    known = pd.DataFrame({"age": age, "color": ["red", "blue"] * 5, "size": [None, None, *range(8)]}, index=ids)
+    x = np.outer(age, rng.normal(size=6)) + 0.1 * rng.normal(size=(10, 6))
+    ratings = Relation("r", "user", "film", pd.DataFrame(x[:8], index=ids[:8], columns=list("abcdef")))
+    return gcmf.GCMF(1, **OPTIONS).fit(gcmf.Collection([ratings], entities={"user": known}))
+
+
 def tables():
     """Rows of three samples' tables, with names."""
     rng = np.random.default_rng(4)
@@ -96,7 +106,7 @@ def gfa():
     return gcmf.GFA(2, random_state=0, max_iter=60).fit({"x": x, "y": y.to_numpy()})
 
 
-MODELS = (many_relations, positions, times_and_levels, polars_frame, pca, cca, gfa)
+MODELS = (many_relations, positions, times_and_levels, polars_frame, covariates, pca, cca, gfa)
 
 
 # --- what a model must be able to do ------------------------------------------------------------------------
@@ -114,6 +124,8 @@ def use(model):
 def _answers(model):
     for entity in model.schema_.entities:
         yield from (_numbers(model.factors(entity, std=std)) for std in (False, True))
+        if entity in model.fitted_.effects:
+            yield _numbers(model.coefficients(entity))
     yield _numbers(model.structure())
     yield _numbers(model.variance_explained())
     for one in model.schema_.relations:

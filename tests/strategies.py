@@ -8,6 +8,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -31,6 +32,7 @@ LIKELIHOODS = (
     Bernoulli("tight", zero_weight=7.5),
     Bernoulli("paper", zero_weight=0.3),
 )
+COVARIATES = ("none", "none", "frame", "matrix", "wide")
 LAYOUTS = ("listed", "filled", "holes", "dense")
 PRIORS = (
     Priors(),
@@ -110,9 +112,25 @@ def pierce(data, names, missing, rng):
     return data.with_cells(held)
 
 
+def covariates(ids, kind, rng):
+    """A table of columns of all kinds, some of them missing in part; or a sparse matrix of few or many columns."""
+    n = len(ids)
+    if kind != "frame":
+        width = {"matrix": 5, "wide": 130}[kind]
+        return ids, sparse.csr_array(rng.normal(size=(n, width)) * (rng.random((n, width)) < 0.3))
+    table = pd.DataFrame({"number": rng.normal(size=n) * 1e3, "size": rng.normal(size=n)}, index=ids)
+    table["copy"] = -2.0 * table["size"] + 3.0
+    table["yes"] = np.arange(n) % 2 == 0
+    levels = ["red", "red", "green", *rng.choice(["red", "green", "blue", "none"], n)][:n]
+    table["level"] = [None if level == "none" else level for level in levels]
+    table["day"] = pd.Timestamp("2020-02-29") + pd.to_timedelta(rng.integers(1000, size=n) + np.arange(n), unit="D")
+    table.loc[table.index[rng.random(n) < 0.3][: n - 2], "number"] = np.nan
+    return table[rng.permutation(table.columns)[: rng.integers(1, 7)]]
+
+
 @st.composite
-def collections(draw, max_size=12):
-    """1-5 relations over 2-6 entity sets: trees and cycles, all kinds of cells, layouts and missingness."""
+def collections(draw, max_size=12, covariate_kinds=COVARIATES):
+    """1-5 relations over 2-6 entity sets: trees and cycles, all kinds of cells, layouts, missingness and covariates."""
     n_sets = draw(st.integers(2, 6))
     pairs = list(combinations(range(n_sets), 2))
     chosen = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=5, unique=True))
@@ -138,6 +156,9 @@ def collections(draw, max_size=12):
         if draw(st.booleans()):
             # Two more entities than any cell mentions, and all in another order than the relations bring them.
             entities[f"set {e}"] = rng.permutation(sizes[e] + 2).tolist()
+            kind = draw(st.sampled_from(covariate_kinds))
+            if kind != "none":
+                entities[f"set {e}"] = covariates(entities[f"set {e}"], kind, rng)
     with every_size_may_be_dense() if draw(st.booleans()) else nullcontext():
         return pierce(Collection(relations, entities), holey, draw(st.sampled_from([0.1, 0.5])), rng)
 

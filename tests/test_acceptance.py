@@ -58,5 +58,5 @@ def test_movielens_100k():
     model = gcmf.GCMF(20, random_state=0).fit(train)
     i, j, x = test.relations["ratings"].cells.triplets()
     guess = model.predict("ratings", test.entities["user"].ids[i], test.entities["movie"].ids[j])
-    # Measured 0.9085 for every seed tried.
+    # Measured 0.9066 (seed 0).
     assert np.sqrt(np.mean((np.clip(guess, 1, 5) - x) ** 2)) < 0.909

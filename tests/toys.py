@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
+from scipy import sparse
 
 from gcmf import Collection, Priors
 from gcmf.likelihoods import Bernoulli, Gaussian, Poisson
@@ -17,8 +19,8 @@ PAPER, CELL, HYBRID, EXACT = Poisson("paper"), Poisson("cell"), Poisson("tight")
 SIZES = {"a": 5, "b": 4, "c": 6}
 
 
-def triangle(kinds, seed=0, layout="listed", missing=0.25):
-    """Three sets in a circle; the first row of `a` has no data anywhere."""
+def triangle(kinds, seed=0, layout="listed", missing=0.25, *, known=False):
+    """Three sets in a circle; the last row of `a` has no data anywhere. `known`: `a` and `b` have covariates."""
     rng = np.random.default_rng(seed)
     ends = [("a", "b"), ("b", "c"), ("c", "a")]
     made = [
@@ -26,10 +28,14 @@ def triangle(kinds, seed=0, layout="listed", missing=0.25):
         for m, (end, kind) in enumerate(zip(ends, kinds, strict=True))
     ]
     # Ids 5.. of "a" are declared and never seen.
-    return Collection(made, {"a": range(SIZES["a"] + 1)})
+    if not known:
+        return Collection(made, {"a": range(SIZES["a"] + 1)})
+    table = pd.DataFrame({"size": rng.normal(size=6), "color": ["red", "blue", "red", None, "blue", "red"]})
+    words = rng.normal(size=(4, 110)) * (rng.random((4, 110)) < 0.3)
+    return Collection(made, {"a": table, "b": (range(4), sparse.csr_array(words))})
 
 
-def toy(kinds, seed=1, n_factors=3, on=None, **options):
+def toy(kinds, seed=1, n_factors=3, on=None, *, known=False, **options):
     """A sample of a triangle, everything random, in float64; without scales of relations unless they are asked for."""
     chosen = FitOptions(n_factors=n_factors, dtype="float64", **{"relation_scales": False, **options})
-    return random_sample(triangle(kinds), chosen, np.random.default_rng(seed), on)
+    return random_sample(triangle(kinds, known=known), chosen, np.random.default_rng(seed), on)

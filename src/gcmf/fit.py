@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gcmf.data.collection import Collection
     from gcmf.data.zeros import Drawn
     from gcmf.engines.base import Engine, Scales, State
+    from gcmf.methods.base import Method
     from gcmf.model.fitted import Fitted
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
@@ -160,21 +161,7 @@ def _method_of(run: Run, options: FitOptions, rng: np.random.Generator, interrup
     structure = Variational(run, options, rng, lambda: interrupts.wanted)
     if options.pattern is not None or not (options.refined and run.spec.priors.vague):
         return structure
-    return Stages(structure, Refinement(run, rng, None if options.n_factors == "auto" else options.n_factors))
-
-
-class Method(Protocol):
-    """What raises the bound of a run, sweep by sweep."""
-
-    @property
-    def capped(self) -> bool:
-        """Whether more factors than may be would have raised the bound."""
-
-    def sweep(self) -> None:
-        """One iteration."""
-
-    def arrived(self, change: float, size: float, flat: float) -> bool:
-        """Try what else may raise a bound of this size; whether nothing does, and the sweep did by at most `flat`."""
+    return Stages(structure, Refinement(run, options, rng))
 
 
 class Loop:

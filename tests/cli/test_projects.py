@@ -511,3 +511,30 @@ def test_the_first_bar_of_the_demonstration_claims_nothing_of_the_cache():
     for name in ("gCMF", "CMF"):
         bars.report(name, None)
     assert [task.fields["state"] for task in bars.tasks] == ["starting (may have to compile)", "starting"]
+
+
+def test_a_project_with_covariates_is_described_and_exported(tmp_path):
+    """Old people like what is long, whatever their shoes."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"age": rng.normal(50, 10, 60), "shoe": rng.normal(40, 2, 60)}, index=range(60))
+    length = rng.normal(size=30)
+    i, j = np.nonzero(rng.random((60, 30)) < 0.4)
+    x = (people["age"].to_numpy()[i] - 50) / 10 * length[j] + 0.3 * rng.normal(size=len(i))
+    pd.DataFrame({"who": i, "film": j, "x": x}).query("who > 3").to_csv(tmp_path / "ratings.csv", index=False)
+    people.rename_axis("id").to_csv(tmp_path / "people.csv")
+    (tmp_path / "gcmf.toml").write_text(
+        '[relations.ratings]\nsource = "ratings.csv"\nrows = "person"\ncols = "film"\nrow = "who"\ncol = "film"\n'
+        'value = "x"\n[entities.person]\nsource = "people.csv"\nid = "id"\nnumeric = ["age", "shoe"]\n'
+        "[fit]\nrandom_state = 0\n"
+    )
+    assert run("fit", tmp_path).exit_code == 0
+    shown = run("describe", tmp_path / "model.gcmf").stdout
+    assert "person has 2 covariates: its factors depend on age" in shown
+    report = json.loads(run("describe", tmp_path / "model.gcmf", "--json").stdout)
+    assert report["covariates"] == {"person": {"columns": ["age", "shoe"], "factors": ["age"], "biases": []}}
+    run("export", tmp_path / "model.gcmf", tmp_path / "tables")
+    table = pd.read_parquet(tmp_path / "tables" / "coefficients_person.parquet")
+    assert list(table.columns) == ["feature", "of", "mean", "std"]
+    new = gcmf.load(tmp_path / "model.gcmf").predict("ratings", [0, 1, 2, 3], sorted(set(j.tolist())), grid=True)
+    truth = np.outer((people["age"].to_numpy()[:4] - 50) / 10, length[sorted(set(j.tolist()))])
+    assert np.corrcoef(new.ravel(), truth.ravel())[0, 1] > 0.95

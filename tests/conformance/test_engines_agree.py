@@ -54,12 +54,16 @@ def close(got, expected, tolerance, what):
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * size, err_msg=what)
 
 
-def iterate(engine, state, given, n_sweeps=1):
-    """All that full iterations tell (every `Swept`, a measurement, a weighing, moments) and leave behind."""
+def iterate(engine, state, given, n_sweeps=1, known=()):
+    """All that full iterations tell (every `Swept`, a measurement, a weighing, moments) and leave behind.
+
+    `known` are the sets with covariates.
+    """
     engine.place(state)
     swept = [engine.sweep(e, given) for _ in range(n_sweeps) for e in range(len(state.mean))]
     told = {f"{name} {n}": value for n, of_set in enumerate(swept) for name, value in of_set._asdict().items()}
     told |= {"measured": engine.measure(given), "weighed": np.array(engine.weigh(given))}
+    told |= {f"regressed {e}": engine.regress(e) for e in known}
     left = {f"{name} of {n}": a for name, group in vars(engine.fetch()).items() for n, a in enumerate(group)}
     return told | left | {"second moments": engine.second_moments()}
 
@@ -69,8 +73,9 @@ def assert_agree(sample, make, tolerance, n_sweeps=1):
     dtype = sample.state.mean[0].dtype.name
     wide = State(*([a.astype(np.float64) for a in group] for group in sample.state.groups()))
     given = sample.given._replace(priors=random_priors(sample))
-    expected = iterate(ReferenceEngine(sample.problem), wide, given, n_sweeps)
-    got = iterate(make(sample.problem, dtype=dtype), sample.state, given, n_sweeps)
+    known = {design.e for design in sample.spec.designs}
+    expected = iterate(ReferenceEngine(sample.problem), wide, given, n_sweeps, known)
+    got = iterate(make(sample.problem, dtype=dtype), sample.state, given, n_sweeps, known)
     assert set(got) == set(expected)
     for what, value in expected.items():
         # Also where there is nothing: what a sweep does not complete, no engine measures.
@@ -78,12 +83,14 @@ def assert_agree(sample, make, tolerance, n_sweeps=1):
 
 
 def random_priors(sample):
-    """Priors of rows away from those of the model: a mean and a precision, each the same for all rows or not."""
+    """Priors of rows away from those of the model: means and precisions, each the same for all rows or not."""
     rng, priors = np.random.default_rng(0), []
     for prior, d in zip(sample.given.priors, sample.spec.sizes, strict=True):
         n_means, n_precisions, K = rng.choice([1, d]), rng.choice([1, d]), prior.mean.shape[1]
         mean = rng.choice([0.0, 0.5]) * rng.normal(size=(n_means, K))
-        priors.append(prior._replace(mean=mean, precision=rng.uniform(0.3, 3.0, (n_precisions, K))))
+        precision = rng.uniform(0.3, 3.0, (n_precisions, K))
+        bias_mean = prior.bias_mean[:1] + rng.normal(size=(rng.choice([1, d]), prior.bias_mean.shape[1]))
+        priors.append(prior._replace(mean=mean, precision=precision, bias_mean=bias_mean))
     return tuple(priors)
 
 

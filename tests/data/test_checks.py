@@ -106,8 +106,8 @@ def test_duplicate_and_null_ids_of_a_frame():
 def test_duplicate_and_malformed_declared_ids():
     (fault,) = faults(OK, entities={"user": [0, 1, 1]})
     assert fault.startswith("entities={'user': ...}: the id 1 comes more than once")
-    (fault,) = faults(triplets(["u"], ["a"], [1]), entities={"user": pd.DataFrame({"age": [3]})})
-    assert fault == "entities={'user': ...} must be one column of ids; tables are not supported yet."
+    (fault,) = faults(triplets(["u"], ["a"], [1]), entities={"user": np.array([["u", "v"]])})
+    assert fault == "entities={'user': ...} must be one column of ids, or a data frame that has them."
     (fault,) = faults(triplets(["u"], ["a"], [1]), entities={"user": "abc"})
     assert fault == "entities={'user': 'abc'} must be a list of ids."
 

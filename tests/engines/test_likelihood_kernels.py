@@ -41,7 +41,9 @@ def compiled(likelihood, dtype, x, m, v, p):
         chunk = np.zeros((6, CHUNK), dtype)
         chunk[:4, 0] = *cell, 1.0
         at = [row.ctypes.data for row in chunk]
-        value = called(address, (1, *at[:4], likelihood.zero_weight, len(p), p.ctypes.data, *at[4:]))
+        value = called(
+            address, (1, *at[:4], likelihood.zero_weight, len(p), p.ctypes.data, *at[4:], likelihood_kernels.BOTH)
+        )
         rows.append((*chunk[4:, 0].astype(float), value))
     return np.array(rows).T
 

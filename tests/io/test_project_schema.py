@@ -1,5 +1,7 @@
 """The project file: what it may say, and how it is refused."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
 import gcmf
@@ -122,3 +124,49 @@ def test_declared_entities_are_there_without_cells(project, tmp_path):
     (tmp_path / "films.csv").write_text("id,title\nzorro,Z\nheat,H\n")
     found = gcmf.read_project(project(RATINGS + '[entities.film]\nsource = "films.csv"\nid = "id"\n'))
     assert found.collection.entities["film"].ids.tolist() == ["heat", "zorro", "up"]
+
+
+FILMS = '[entities.film]\nsource = "films.csv"\nid = "id"\n'
+
+
+def test_an_entity_set_names_its_covariates(project, tmp_path):
+    (tmp_path / "films.csv").write_text(
+        "id,year,kind,color,since\nzorro,1998,action,true,1998-07-17\nheat,1995,crime,yes,\nup,,action,no,2009-05-29\n"
+        "it,1990,crime,1,1990-11-18\n"
+    )
+    keys = 'numeric = ["year"]\ncategories = ["kind"]\nbooleans = ["color"]\ndates = ["since"]\n'
+    films = gcmf.read_project(project(RATINGS + FILMS + keys)).collection.entities["film"]
+    assert films.ids.tolist() == ["heat", "it", "up", "zorro"]
+    known = films.covariates
+    assert list(map(str, known.features)) == ["year", "color", "since", "kind=action", "kind=crime"]
+    days = pd.to_datetime(["1998-07-17", "2009-05-29", "1990-11-18"]) - pd.Timestamp("1970-01-01")
+    np.testing.assert_allclose(known.center[:3], [(1998 + 1995 + 1990) / 3, 0.75, np.mean(days.days)])
+    np.testing.assert_allclose(known.values[:, 3], [-0.5, -0.5, 0.5, 0.5])
+    assert known.values[2, 0] == known.values[0, 2] == 0.0, "what is missing is at the mean"
+
+
+@pytest.mark.parametrize(("lines", "said"), [
+    ("heat,1995,1995-01-01\nheat,1996,1995-01-01\nup,2009,", "the id 'heat' comes more than once"),
+    ("heat,1995,1995-01-01\nit,1990,\nup,many,", "column 'year', row 3: 'many' is not a number"),
+    ("heat,1995,soon\nup,2009,2009-01-01", "films.csv, column 'since', row 1: 'soon' is no date"),
+])  # fmt: skip
+def test_faults_of_covariates_say_where(project, tmp_path, lines, said):
+    (tmp_path / "films.csv").write_text(f"id,year,since\n{lines}\n")
+    [fault] = faults(project(RATINGS + FILMS + 'numeric = ["year"]\ndates = ["since"]\n'))
+    assert said in fault
+    [fault] = faults(project(RATINGS + FILMS + 'numeric = ["yaer"]\n'))
+    assert "'yaer'" in fault
+
+
+def test_a_relation_names_its_weights(project, tmp_path):
+    lines = ["u,f,x,times", "ann,heat,4,2", "bob,heat,,1", "bob,up,1,3"]
+    (tmp_path / "ratings.csv").write_text("\n".join(lines) + "\n")
+    cells = gcmf.read_project(project(RATINGS + 'weight = "times"\n')).collection.relations["ratings"].cells
+    assert (cells.n_cells, cells.weight) == (2, 5.0)
+    for bad, said in (("0", "the value is 0"), ("", "the value is empty"), ("x", "'x' is not a number")):
+        (tmp_path / "ratings.csv").write_text("\n".join([*lines, f"cat,up,3,{bad}"]) + "\n")
+        [fault] = faults(project(RATINGS + 'weight = "times"\n'))
+        assert "column 'times', row 4" in fault
+        assert said in fault
+    [fault] = faults(project(RATINGS + 'weight = "times"\nblanks = "zero"\n'))
+    assert "weight is for tables with a line per cell" in fault

@@ -8,7 +8,9 @@ from scipy.special import gammaln
 
 from gcmf import Collection
 from gcmf.gamma import Gamma
+from gcmf.model.columns import PRICE
 from gcmf.model.elbo import terms
+from gcmf.model.regression import precision_of
 from gcmf.model.structure import carried
 from gcmf.options import FitOptions
 from helpers import random_sample
@@ -64,16 +66,20 @@ def draw(sample, rng):
         a, b = posterior.alpha.shape[e, k], posterior.alpha.rate[e, k]
         alpha[:, e, k] = rng.gamma(a, 1 / b, N)
         total += log_gamma(alpha[:, e, k], prior.alpha_shape, prior.alpha_rate) - log_gamma(alpha[:, e, k], a, b)
-    factors = []
+    factors, expected = [], [_draw_prior_means(sample, regression, rng, total) for regression in posterior.regressions]
     for e, d in enumerate(spec.sizes):
         u = np.zeros((N, d, posterior.on.shape[1]))
         seen = spec.observed[e][:, None] & posterior.on[e]
         mean, var = s.mean[e][seen], s.var[e][seen]
         u[:, seen] = mean + np.sqrt(var) * rng.normal(size=(N, len(mean)))
         precision = np.broadcast_to(alpha[:, e][:, None, :], u.shape)[:, seen]
-        total += (log_normal(u[:, seen], 0.0, 1 / precision) - log_normal(u[:, seen], mean, var)).sum(axis=1)
+        center = sum((w for r, w in zip(posterior.regressions, expected, strict=True)
+                      if r.design.e == e and r.design.layer is None), np.zeros((1, *seen.shape)))  # fmt: skip
+        center = np.broadcast_to(center, u.shape)[:, seen]
+        total += (log_normal(u[:, seen], center, 1 / precision) - log_normal(u[:, seen], mean, var)).sum(axis=1)
         factors.append(u)
-    biases = [_draw_bias(sample, layer, rng, total) for layer in range(len(spec.biased))]
+    told = {r.design.layer: w[:, :, 0] for r, w in zip(posterior.regressions, expected, strict=True)}
+    biases = [_draw_bias(sample, layer, told.get(layer), rng, total) for layer in range(len(spec.biased))]
     scales = _draw_scales(sample, rng, total)
     for e, blocks in enumerate(sample.problem.blocks):
         for b, block in enumerate(blocks):
@@ -102,7 +108,24 @@ def _draw_scales(sample, rng, total):
     return d
 
 
-def _draw_bias(sample, layer, rng, total):
+def _draw_prior_means(sample, regression, rng, total):
+    """F w of every entity, (N, d, T), for draws of the coefficients."""
+    (design, q, _), precision = regression, precision_of(sample.known, regression.design)
+    F = design.features.toarray() if design.gram is None else design.features
+    w = np.zeros((N, *q.mean.shape))
+    for t in np.flatnonzero(q.by_target):
+        v = (q.by_column * q.by_target[t])[design.group]
+        C = np.diag(q.var[:, t])
+        if design.gram is not None:
+            C = np.linalg.inv(precision[t] * F[design.seen].T @ F[design.seen] + np.diag(1 / v))
+        z = rng.normal(size=(N, len(v)))
+        w[:, :, t] = q.mean[:, t] + z @ np.linalg.cholesky(C).T
+        total += log_normal(w[:, :, t], 0.0, v).sum(axis=1)
+        total += 0.5 * ((z**2).sum(axis=1) + np.linalg.slogdet(2 * np.pi * C)[1])
+    return np.einsum("ip,npt->nit", F, w, optimize=True)
+
+
+def _draw_bias(sample, layer, expected, rng, total):
     spec, bias, s = sample.spec, sample.known.bias, sample.state
     seen = spec.in_layer[layer]
     b = np.zeros((N, len(seen)))
@@ -111,9 +134,8 @@ def _draw_bias(sample, layer, rng, total):
         mean, var = s.bias_mean[layer][seen], s.bias_var[layer][seen]
         b[:, seen] = mean + np.sqrt(var) * rng.normal(size=(N, seen.sum()))
         total += log_normal(mu, 0.0, 1.0) - log_normal(mu, bias.mean[layer], bias.var[layer])
-        total += (log_normal(b[:, seen], mu[:, None], bias.scale[layer]) - log_normal(b[:, seen], mean, var)).sum(
-            axis=1
-        )
+        center = mu[:, None] + (0.0 if expected is None else expected[:, seen])
+        total += (log_normal(b[:, seen], center, bias.scale[layer]) - log_normal(b[:, seen], mean, var)).sum(axis=1)
     return b
 
 
@@ -147,6 +169,8 @@ def left_out(spec, posterior):
     seen = carried(spec, on) if scales is None else scales.on
     constant += 0.0 if scales is None else spec.scale_off_level * seen.sum()
     pattern = -0.5 * (np.log(spec.n_cells)[:, None] * seen).sum()
+    # Every source column has a price, for factors and for the biases of each relation.
+    pattern -= PRICE * sum(len(design.sizes) for design in spec.designs)
     return constant - (pattern if spec.priors.vague else 0.0)
 
 
@@ -158,6 +182,9 @@ CASES = {
     "common": ((GAUSSIAN, JAAKKOLA, HYBRID), {"priors": PROPER, "sharing": "common"}),
     "common vague": ((GAUSSIAN, GAUSSIAN, PAPER), {"priors": VAGUE, "sharing": "common"}),
     "one-sided biases": ((GAUSSIAN, JAAKKOLA, GAUSSIAN), {"priors": PROPER, "bias": {"r0": "rows", "r1": False}}),
+    "covariates": ((GAUSSIAN, JAAKKOLA, HYBRID), {"priors": PROPER, "known": True}),
+    "covariates, vague with holes": ((GAUSSIAN, LOGISTIC, CELL), {"priors": VAGUE, "on": HOLES, "known": True}),
+    "covariates, common": ((GAUSSIAN, GAUSSIAN, HYBRID), {"priors": PROPER, "sharing": "common", "known": True}),
     "unit variance": ((GAUSSIAN, GAUSSIAN, HYBRID), {"priors": VAGUE, "unit_variance": ("b",)}),
 }
 
@@ -235,5 +262,6 @@ def test_terms_are_named_and_add_up():
     sample = toy((GAUSSIAN, JAAKKOLA, HYBRID), priors=VAGUE)
     parts = terms(sample.spec, sample.posterior, sample.measured())
     assert set(parts) == {"cells", "parameters", "factors", "biases", "scales", "pattern"}
+    assert set(parts) == {"cells", "parameters", "factors", "biases", "pattern", "coefficients"}
     assert sum(parts.values()) == pytest.approx(sample.bound())
     assert parts["pattern"] == pytest.approx(-0.5 * 3 * np.log(sample.spec.n_cells).sum())

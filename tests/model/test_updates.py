@@ -93,6 +93,8 @@ CASES = {
     "gaussian, proper, common": (GAUSSIANS, {"priors": PROPER, "sharing": "common"}),
     "jaakkola and hybrid": ((JAAKKOLA, HYBRID, GAUSSIAN), {"priors": PROPER}),
     "exact expectation": ((EXACT, GAUSSIAN, LOGIT), {"priors": PROPER}),
+    "covariates": ((EXACT, GAUSSIAN, LOGIT), {"priors": PROPER, "known": True}),
+    "covariates, vague, holes": (GAUSSIANS, {"priors": VAGUE, "on": HOLES, "known": True}),
     "curvatures": ((LOGISTIC, CELL, PAPER), {"priors": VAGUE, "bias": {"r0": "rows", "r1": False, "r2": True}}),
 }
 
@@ -218,8 +220,9 @@ def test_tau_is_stationary(priors):
     assert len(after.known.parameters[1]) == 0
 
 
-def test_bias_prior_is_stationary():
-    start = toy((GAUSSIAN, JAAKKOLA, HYBRID), bias={"r0": "rows", "r1": False})
+@pytest.mark.parametrize("known", [False, True], ids=["", "covariates"])
+def test_bias_prior_is_stationary(known):
+    start = toy((GAUSSIAN, JAAKKOLA, HYBRID), bias={"r0": "rows", "r1": False}, known=known)
     once = start.updated(update_bias_prior)
     assert once.bound() > start.bound()
     after = start

@@ -230,6 +230,23 @@ def test_what_is_wrong_is_said(tmp_path, change, said):
         gcmf.load(path)
 
 
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda of, t: of["features"].pop(), "entities/0/covariates/features is 4, where a name for each of 5 features"),
+    (lambda of, t: of["features"][0].update(kind="wish"), "features/0/kind is 'wish', where one of number, level"),
+    (lambda of, t: t.update({"entities/0/covariates/mean": np.zeros((5, 2))}), "covariates/std has 1 factors"),
+    (lambda of, t: t["entities/0/covariates/std"].fill(-1), "std holds numbers that are not within 0"),
+    (lambda of, t: t["entities/0/covariates/scale"].fill(0), "scale holds numbers that are not within"),
+])  # fmt: skip
+def test_what_is_wrong_with_covariates_is_said(tmp_path, change, said):
+    path = tmp_path / "m.gcmf"
+    fitted(samples.covariates).save(path)
+    document, tensors = samples.unpack(path)
+    change(document["entities"][0]["covariates"], tensors)
+    samples.pack(path, document, tensors)
+    with pytest.raises(StorageError, match=said):
+        gcmf.load(path)
+
+
 def test_a_zone_is_a_name_and_no_path(tmp_path):
     path = tmp_path / "m.gcmf"
     fitted(samples.times_and_levels).save(path)

@@ -13,6 +13,8 @@ from gcmf.errors import counted
 if TYPE_CHECKING:
     from rich.table import Table
 
+_MANY = 12
+"""Names that are listed before the rest is counted."""
 _MARK = "*"
 """Beside a noise that is not in the units of the table."""
 
@@ -32,6 +34,8 @@ def _show(report: dict[str, Any]) -> None:
     screen = console(wide=True)
     screen.print(Text("Entity sets", "bold"))
     screen.print(", ".join(f"{name} ({size:,})" for name, size in report["entities"].items()))
+    for name, covariates in report["covariates"].items():
+        screen.print(_covariates(name, covariates))
     screen.print(Text("\nRelations, and the shares explained", "bold"))
     screen.print(_relations(report))
     if any(relation["standardized"] for relation in report["relations"]):
@@ -44,6 +48,17 @@ def _show(report: dict[str, Any]) -> None:
     screen.print(_factors(report))
     fit = report["fit"]
     screen.print(f"\n{counted(fit['iterations'], 'sweep')}, ELBO {fit['elbo']:,.1f}, {fit['says']}")
+
+
+def _covariates(name: str, covariates: dict[str, list[str]]) -> str:
+    """What is known of an entity set, and what of it matters."""
+    used = [f"its {what} depend on {_few(covariates[what])}" for what in ("factors", "biases") if covariates[what]]
+    verdict = "; ".join(used) or "none of which matters"
+    return f"{name} has {counted(len(covariates['columns']), 'covariate')}: {verdict}"
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY:,} more" if len(names) > _MANY else "")
 
 
 def _relations(report: dict[str, Any]) -> Table:

@@ -7,14 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.data.cells import MOST_LISTED, Cells, DuplicateCellsError, Triplets, fill_cells, hole_of, list_cells
+from gcmf.data.cells import (
+    MOST_LISTED,
+    Cells,
+    DuplicateCellsError,
+    Triplets,
+    fill_cells,
+    hole_of,
+    list_cells,
+    weigh_cells,
+)
 from gcmf.data.checks import brought_ids, duplicate_faults
 from gcmf.data.positions import Coded
 from gcmf.data.raw import value_type
 from gcmf.data.relation import size_in_words
 from gcmf.data.schema import RelationSchema, likelihood_name, likelihood_support
 from gcmf.data.vocabulary import Vocabulary, and_more, show_id
-from gcmf.errors import DataError
+from gcmf.errors import DataError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
+    from gcmf.data.covariates import Covariates
     from gcmf.data.positions import Positions
     from gcmf.data.raw import RawCells
     from gcmf.data.relation import Relation
@@ -37,6 +47,8 @@ class EntitySet:
     vocabulary: Vocabulary
     declared: int = 0
     """How many ids at its head were declared, whether or not some cell mentions them."""
+    covariates: Covariates | None = None
+    """What else is known of its entities."""
 
     @property
     def ids(self) -> pd.Index[Any]:
@@ -50,6 +62,10 @@ class EntitySet:
 
     def __len__(self) -> int:
         return self.size
+
+    def __str__(self) -> str:
+        known = "" if self.covariates is None else f" ({counted(self.covariates.n_columns, 'covariate')})"
+        return f"{self.name} {self.size:,}{known}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,15 +131,21 @@ class BoundRelation:
         return f"<BoundRelation {self.schema}, {self.size}>"
 
 
-def align(relations: Sequence[Relation], declared: Mapping[str, object]) -> dict[str, EntitySet]:
-    """Return the entity sets of checked relations: the declared ids, then the others as they first appear."""
+def align(
+    relations: Sequence[Relation], declared: Mapping[str, object], covariates: Mapping[str, Covariates]
+) -> dict[str, EntitySet]:
+    """Return the entity sets of checked relations: the declared ids, then the others as they first appear.
+
+    Covariates are of declared ids, in their order.
+    """
     sets: dict[str, EntitySet] = {}
     for name, sources in brought_ids(relations).items():
         head = Vocabulary(declared[name]) if name in declared else None
         whole = sources[0][1] if head is None else head
         for _, ids in sources:
             whole = whole.union(ids)
-        sets[name] = EntitySet(name, whole, declared=0 if head is None else len(head))
+        known = covariates[name].padded(len(whole)) if name in covariates else None
+        sets[name] = EntitySet(name, whole, declared=0 if head is None else len(head), covariates=known)
     return sets
 
 
@@ -163,6 +185,8 @@ def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
     row_at = rows.vocabulary.index(raw.row_ids).astype(np.int32)
     col_at = cols.vocabulary.index(raw.col_ids).astype(np.int32)
     dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(raw.x)
+    if raw.weight is not None:
+        return weigh_cells(_moved(raw, row_at, col_at), raw.weight, shape, dtype=dtype)
     if not raw.filled:
         return list_cells(_moved(raw, row_at, col_at), shape, dtype=dtype)
     row_members, col_members = (
@@ -186,12 +210,17 @@ def bind_itself(relation: Relation, entities: EntitySet, _: EntitySet) -> Cells:
     if len(diagonal) and not raw.bounded:
         raise DataError([_on_diagonal(relation, entities, int(i[diagonal[0]]), x[diagonal[0]], len(diagonal))])
     i, j, x = (np.delete(a, diagonal) for a in (i, j, x))
+    weight = raw.weight
     if relation.symmetric:
-        i, j, x = _both_ways(relation, entities, i, j, x)
+        i, j, one = _both_ways(relation, entities, i, j, x)
+        x, weight = x[one], None if weight is None else weight[one]
     if not len(x) and not raw.filled:
         raise DataError([f"relation {relation.name!r} has no observed cell beside its diagonal; leave it out."])
     if not raw.filled:
-        return list_cells(Triplets(i.astype(np.int32), j.astype(np.int32), x), (n, n), dtype=dtype)
+        listed = Triplets(i.astype(np.int32), j.astype(np.int32), x)
+        if weight is not None:
+            return weigh_cells(listed, weight, (n, n), dtype=dtype)
+        return list_cells(listed, (n, n), dtype=dtype)
     members = np.union1d(np.arange(0 if raw.bounded else entities.declared), [*row_at, *col_at]).astype(np.int32)
     own = np.arange(len(members))
     x = np.concatenate([x.astype(dtype), np.full(len(members), hole_of(np.dtype(dtype)), dtype)])
@@ -199,30 +228,35 @@ def bind_itself(relation: Relation, entities: EntitySet, _: EntitySet) -> Cells:
     return fill_cells(Triplets(rows, cols, x), (n, n), row_members=members, col_members=members, dtype=dtype)
 
 
-Listing = tuple["npt.NDArray[np.int64]", "npt.NDArray[np.int64]", "npt.NDArray[Any]"]
+Listing = tuple["npt.NDArray[np.int64]", "npt.NDArray[np.int64]", "npt.NDArray[np.int64]"]
 
 
 def _both_ways(
     relation: Relation, entities: EntitySet, i: npt.NDArray[np.int64], j: npt.NDArray[np.int64], x: npt.NDArray[Any]
 ) -> Listing:
-    """Return each pair once in either direction; refuse pairs whose two values differ, and cells given twice."""
+    """Return each pair once in either direction, and which of the cells it is.
+
+    Refuse pairs whose two values or weights differ, and cells given twice.
+    """
     n = entities.size
     if len(np.unique(i * n + j)) < len(x):
         raise DuplicateCellsError
     low, high = np.minimum(i, j), np.maximum(i, j)
     _, first, which = np.unique(low * n + high, return_index=True, return_inverse=True)
-    differs = np.flatnonzero(x != x[first][which])
-    if len(differs):
-        at = int(differs[0])
-        one, other = (show_id(entities.ids[int(e)]) for e in (i[at], j[at]))
-        msg = (
-            f"relation {relation.name!r} is symmetric, but row {one}, column {other} is {x[at]} and row {other}, column"
-            f" {one} is {x[first][which][at]}{and_more(len(differs) - 1)}; keep one of the two values, or give"
-            " symmetric=False."
-        )
-        raise DataError([msg])
-    low, high, x = low[first], high[first], x[first]
-    return np.concatenate([low, high]), np.concatenate([high, low]), np.concatenate([x, x])
+    weight = np.ones(len(x)) if relation.raw.weight is None else relation.raw.weight
+    for verb, what, given in (("is", "values", x), ("has the weight", "weights", weight)):
+        differs = np.flatnonzero(given != given[first][which])
+        if len(differs):
+            at = int(differs[0])
+            one, other = (show_id(entities.ids[int(e)]) for e in (i[at], j[at]))
+            msg = (
+                f"relation {relation.name!r} is symmetric, but row {one}, column {other} {verb} {given[at]} and row"
+                f" {other}, column {one} {verb} {given[first][which][at]}{and_more(len(differs) - 1)}; keep one of the"
+                f" two {what}, or give symmetric=False."
+            )
+            raise DataError([msg])
+    low, high = low[first], high[first]
+    return np.concatenate([low, high]), np.concatenate([high, low]), np.concatenate([first, first])
 
 
 def _on_diagonal(relation: Relation, entities: EntitySet, at: int, value: object, times: int) -> str:

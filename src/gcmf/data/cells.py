@@ -152,6 +152,11 @@ class Cells:
         """Whether the values are held once, as a matrix."""
         return self.rows.stride > 0
 
+    @property
+    def weight(self) -> float:
+        """How many cells the observed ones count as."""
+        return float(self.n_cells if self.rows.weight is None else self.rows.weight.sum(dtype=np.float64))
+
     def members(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Return the row and the column entities that a filled or dense relation brings."""
         if self.rows.members is None or self.cols.members is None:
@@ -199,6 +204,19 @@ def list_cells(cells: Triplets | RawCells, shape: tuple[int, int], *, dtype: npt
     if dense.n_cells < n:
         raise DuplicateCellsError
     return dense
+
+
+def weigh_cells(
+    cells: Triplets | RawCells, weight: npt.NDArray[Any], shape: tuple[int, int], *, dtype: npt.DTypeLike | None = None
+) -> Cells:
+    """Return these cells, each of which counts as many as its weight says: always in the listed layout."""
+    numbered = Triplets(cells.i[:], cells.j[:], np.arange(len(cells.x)))
+    value, single = cells.x.astype(dtype or cells.x.dtype), weight.astype(np.float32)
+    rows, cols = (
+        Side(side.indptr, side.partner, value[side.value], weight=single[side.value])
+        for side in _two_sides(numbered, shape, np.int64)
+    )
+    return Cells(rows, cols, n_cells=len(value))
 
 
 def is_dense(n_cells: int, rows: npt.NDArray[np.int32], cols: npt.NDArray[np.int32]) -> bool:

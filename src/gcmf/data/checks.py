@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 RESERVED = {"role", "relations"}
 """What the columns of `structure()` are called beside those of the entity sets."""
+MOST_WEIGHT = 1e9
+"""The largest weight of a cell."""
 
 
 def collection_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> list[str]:
@@ -88,7 +90,7 @@ def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]
         if is_id_list(ids):
             yield from id_faults(as_index(ids), f"entities={{{name!r}: ...}}")
         elif hasattr(ids, "columns") or hasattr(ids, "ndim"):
-            yield f"entities={{{name!r}: ...}} must be one column of ids; tables are not supported yet."
+            yield f"entities={{{name!r}: ...}} must be one column of ids, or a data frame that has them."
         else:
             yield f"entities={{{name!r}: {ids!r}}} must be a list of ids."
 
@@ -168,6 +170,19 @@ def _relation_faults(relation: Relation) -> Iterator[str]:
                 f"{and_more(len(null) - 1)}; drop such cells or give them an id."
             )
     yield from _value_faults(relation)
+    yield from _weight_faults(relation)
+
+
+def _weight_faults(relation: Relation) -> Iterator[str]:
+    weight = relation.raw.weight
+    if weight is None:
+        return
+    first, times = _find(weight, lambda part: ~((part > 0) & (part <= MOST_WEIGHT)))
+    if times:
+        yield (
+            f"{_cell(relation, first)} has the weight {weight[first]:g}{and_more(times - 1)}, but a weight says how"
+            f" many cells it counts as, a number above 0 and at most {MOST_WEIGHT:g}; drop cells that are not to count."
+        )
 
 
 def _value_faults(relation: Relation) -> Iterator[str]:

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from gcmf.data.bound import align, bind
 from gcmf.data.checks import collection_faults
+from gcmf.data.covariates import is_table, read_table, table_ids
 from gcmf.data.relation import Relation
 from gcmf.data.schema import Schema
 from gcmf.data.split import folds, split
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.bound import BoundRelation, EntitySet
     from gcmf.data.cells import Cells
+    from gcmf.data.covariates import Covariates
     from gcmf.options import RandomState
 
 
@@ -34,10 +36,15 @@ class Collection:
     ----------
     relations : iterable of Relation
         What was observed. Two relations that name the same entity set share its entities.
-    entities : mapping of str to ids, optional
+    entities : mapping of str to ids or tables, optional
         Ids that belong to an entity set whether or not some cell mentions them. They come first, in the
         order given; the ids that relations bring follow in order of first appearance. In triplets and
         long tables with `blanks="zero"` the declared ids have zeros too; a matrix has its rows and columns.
+
+        A table says more of them: a pandas frame has the ids as its index (other frames in a column named as the
+        set), and its columns (numbers, booleans, dates, texts or categories, with missing values or not) are
+        covariates, on which the prior means of the set's factors and biases regress. So is a `scipy.sparse` matrix,
+        given as `(ids, matrix)` or `(ids, matrix, column_names)`. Columns that tell nothing do no harm.
 
     Attributes
     ----------
@@ -71,11 +78,11 @@ class Collection:
 
     def __init__(self, relations: Iterable[Relation], entities: Mapping[str, object] | None = None) -> None:
         given = _check_relations(relations)
-        declared = _check_entities(entities)
-        faults = collection_faults(given, declared)
+        declared, covariates, unread = _check_entities(entities)
+        faults = [*collection_faults(given, declared), *unread]
         if faults:
             raise DataError(faults)
-        sets = align(given, declared)
+        sets = align(given, declared, covariates)
         brought = {relation.raw.frame for relation in given} - {None}
         self._assign(sets, bind(given, sets), "polars" if brought == {"polars"} else "pandas")
 
@@ -178,7 +185,7 @@ class Collection:
         sizes = {"relation": len(self.relations), "entity set": len(self.entities), "cell": self.n_cells}
         lines = [f"<Collection: {', '.join(counted(size, noun) for noun, size in sizes.items())}>"]
         lines += [f"  {bound.schema}, {bound.size}" for bound in self.relations.values()]
-        lines.append("  entities: " + ", ".join(f"{name} {len(ids):,}" for name, ids in self.entities.items()))
+        lines.append("  entities: " + ", ".join(map(str, self.entities.values())))
         return "\n".join(lines)
 
     def _assign(self, entities: dict[str, EntitySet], relations: list[BoundRelation], frame: str) -> None:
@@ -214,14 +221,28 @@ def _check_relations(relations: object) -> list[Relation]:
     return given
 
 
-def _check_entities(entities: object) -> dict[str, Any]:
-    """Return the declared ids by entity set; refuse what is no mapping."""
+def _check_entities(entities: object) -> tuple[dict[str, Any], dict[str, Covariates], list[str]]:
+    """Return declared ids and covariates by entity set, and what is wrong with those; refuse what is no mapping."""
     if entities is None:
-        return {}
+        return {}, {}, []
     if not isinstance(entities, Mapping):
         msg = f'entities= must be a mapping from entity sets to ids, such as {{"movie": ids}}. Got {entities!r}.'
         raise DataError(msg)
-    return {name: list(ids) if isinstance(ids, Iterator) else ids for name, ids in entities.items()}
+    declared: dict[str, Any] = {}
+    covariates: dict[str, Covariates] = {}
+    faults: list[str] = []
+    for name, given in entities.items():
+        if not is_table(given):
+            declared[name] = list(given) if isinstance(given, Iterator) else given
+            continue
+        try:
+            declared[name] = table_ids(name, given)
+            read = read_table(name, given)
+            if read is not None:
+                covariates[name] = read
+        except DataError as error:
+            faults += error.faults
+    return declared, covariates, faults
 
 
 def _shorthand(key: object, data: object) -> Relation:

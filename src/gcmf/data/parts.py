@@ -23,6 +23,7 @@ from gcmf.data.cells import (
     is_dense,
     list_cells,
     listed_cells,
+    weigh_cells,
 )
 from gcmf.data.positions import Runs
 
@@ -109,6 +110,9 @@ def _keep(cells: Cells, kept: npt.NDArray[np.bool_]) -> Cells:
     """Return the listed cells that are kept; both sides stay sorted without sorting again."""
     side = cells.rows
     indptr = np.concatenate([[0], np.cumsum(kept)])[side.indptr]
+    if side.weight is not None:
+        listed = Triplets(Runs(indptr)[:], side.partner[kept], side.value[kept])
+        return weigh_cells(listed, side.weight[kept], cells.shape)
     rows = Side(indptr, side.partner[kept], side.value[kept])
     by_col = sparse.csr_array((rows.value, rows.partner, indptr), shape=cells.shape).tocsc()
     return Cells(rows, Side.of(by_col), n_cells=len(rows.value))

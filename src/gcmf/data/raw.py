@@ -35,6 +35,7 @@ class Request:
     blanks: str | None = None
     row_ids: Source = None
     col_ids: Source = None
+    weight: Source = None
 
     @property
     def filled(self) -> bool:
@@ -53,6 +54,25 @@ class Request:
                 "row_ids= and col_ids= name the rows and columns of arrays and sparse matrices;"
                 f" {what} has ids of its own. Leave them out."
             )
+
+    def refuse_weight(self) -> None:
+        """Refuse `weight=` for data that does not list its cells, or of which blanks are zeros."""
+        if self.weight is not None:
+            self.refuse(
+                "weight= is for cells that are listed: triplets, with a weight for each, and Relation.from_frame, with"
+                " the column of weights. Give the data so."
+            )
+
+    def weights(self, n: int) -> npt.NDArray[np.float64] | None:
+        """Return how many cells each of n listed ones counts as, NaN for null; None if nothing is said."""
+        if self.weight is None:
+            return None
+        if self.filled:
+            self.refuse('weight= cannot be combined with blanks="zero" yet: list the zeros too, each with its weight.')
+        weight = self.as_numbers(self.weight, "the weights").astype(np.float64)
+        if weight.shape != (n,):
+            self.refuse(f"there are {n} cells and {weight.size} weights; each cell needs one.")
+        return weight
 
     def refuse_blanks(self, what: str, missing: str) -> None:
         """Refuse `blanks=` for data that has no blanks."""
@@ -110,6 +130,8 @@ class RawCells:
     """The kind of frame that it was read from, "pandas" or "polars", if any."""
     units: Units | None = None
     """What its columns were standardized by, if they were."""
+    weight: npt.NDArray[np.float64] | None = None
+    """How many cells each listed one counts as; None: one each."""
 
     @property
     def shape(self) -> tuple[int, int]:

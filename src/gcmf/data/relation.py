@@ -45,6 +45,8 @@ class Relation:
     symmetric : bool, optional
         Of a set with itself, which must say: True if (i, j) and (j, i) are one cell, as in friendships (one triangle or
         both may be given), False if they are two, as in who follows whom. No entity has a cell with itself.
+    weight : array, optional
+        Of triplets: how many cells each counts as in the fit, a number above 0. A cell of weight 2 is two cells.
 
     Examples
     --------
@@ -73,13 +75,14 @@ class Relation:
         row_ids: Source = None,
         col_ids: Source = None,
         symmetric: bool | None = None,
+        weight: Source = None,
     ) -> None:
         _check_names(name, rows, cols)
         check_likelihood(likelihood, relation=name)
         _check_symmetric(name, rows, cols, symmetric)
         self.name, self.rows, self.cols, self.likelihood = name, rows, cols, likelihood
         self.symmetric = symmetric
-        request = Request(name, rows, cols, blanks, row_ids, col_ids)
+        request = Request(name, rows, cols, blanks, row_ids, col_ids, weight)
         self.raw = data if isinstance(data, RawCells) else read(data, request)
 
     @classmethod
@@ -96,6 +99,7 @@ class Relation:
         likelihood: str | Likelihood = "gaussian",
         blanks: str = "missing",
         symmetric: bool | None = None,
+        weight: str | None = None,
     ) -> Relation:
         """Return the relation that a long data frame holds, one line per cell.
 
@@ -116,6 +120,8 @@ class Relation:
             What a pair of ids is that no line lists: never observed, or an observed zero (see `Relation`).
         symmetric : bool, optional
             Of a set with itself: whether a pair is the same both ways (see `Relation`).
+        weight : str, optional
+            The frame's column that says how many cells each line counts as (see `Relation`).
 
         Examples
         --------
@@ -135,7 +141,7 @@ class Relation:
         request = Request(name, rows, cols, blanks)
         if blanks not in BLANKS:
             request.explain_blanks("a long table")
-        cells = read_long(frame, request, row=row, col=col, value=value)
+        cells = read_long(frame, request, row=row, col=col, value=value, weight=weight)
         return cls(name, rows, cols, cells, likelihood, symmetric=symmetric)
 
     @property

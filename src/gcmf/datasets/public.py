@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -28,6 +28,7 @@ _GENES = (
     "They are of Pollack et al. (2002), PNAS 99(20): log ratios `ge` and `cn` (gene × sample, NaN where missing), "
     "names `symbol` and `samples`, positions `chr` and `start_hg38`, gathered in one .npz file."
 )
+Side = Literal["relations", "covariates"]
 _SPLITS = ("u1", "u2", "u3", "u4", "u5", "ua", "ub")
 _AGES = (1, 18, 25, 35, 45, 50, 56, np.inf)
 """The age groups of MovieLens 1M, by which the users of 100K are grouped too."""
@@ -42,7 +43,7 @@ def find_data_folder() -> Path | None:
 
 
 def load_movielens_1m(
-    folder: str | Path, *, train_size: float = 0.9, random_state: int = 0
+    folder: str | Path, *, train_size: float = 0.9, random_state: int = 0, side: Side = "relations"
 ) -> tuple[Collection, Collection]:
     """Return (train, test) of MovieLens 1M; both know all users and movies.
 
@@ -58,6 +59,8 @@ def load_movielens_1m(
         Share of the ratings to learn from.
     random_state : int
         Seed of the permutation.
+    side : {"relations", "covariates"}
+        Whether traits and genres are relations of their own, or covariates of users and movies.
     """
     ratings_path, users_path, movies_path = _paths(folder, "ratings.dat", "users.dat", "movies.dat", source=_MOVIELENS)
     # One character as separator reads many times faster; of `1::48::5` every second column is then empty.
@@ -68,10 +71,12 @@ def load_movielens_1m(
     genres = pd.Series({int(number): kinds for number, _, kinds in lines}).str.get_dummies("|")
     order = np.random.default_rng(random_state).permutation(len(ratings))
     cut = round(train_size * len(ratings))
-    return _movielens(ratings[order[:cut]], ratings[order[cut:]], users, genres)
+    return _movielens(ratings[order[:cut]], ratings[order[cut:]], users, genres, side=side)
 
 
-def load_movielens_100k(folder: str | Path, *, split: str = "u1") -> tuple[Collection, Collection]:
+def load_movielens_100k(
+    folder: str | Path, *, split: str = "u1", side: Side = "relations"
+) -> tuple[Collection, Collection]:
     """Return (train, test) of MovieLens 100K by one of its own splits; both know all users and movies.
 
     `ratings` (user × movie, 1 to 5, Gaussian) are those of `<split>.base` and `<split>.test`. `traits` (user
@@ -84,6 +89,8 @@ def load_movielens_100k(folder: str | Path, *, split: str = "u1") -> tuple[Colle
         Where `u.user`, `u.item`, `u.genre` and the two files of the split lie.
     split : {"u1", "u2", "u3", "u4", "u5", "ua", "ub"}
         Which of the published splits.
+    side : {"relations", "covariates"}
+        Whether traits and genres are relations of their own, or covariates of users and movies.
     """
     if split not in _SPLITS:
         msg = f"The splits of MovieLens 100K are {', '.join(_SPLITS)}, not {split!r}."
@@ -98,18 +105,24 @@ def load_movielens_100k(folder: str | Path, *, split: str = "u1") -> tuple[Colle
     kinds = pd.read_csv(genres_path, sep="|", header=None)[0].tolist()
     items = pd.read_csv(items_path, sep="|", header=None, encoding="latin-1", index_col=0)
     genres = items[items.columns[-len(kinds) :]].set_axis(kinds, axis=1).drop(columns="unknown")
-    return _movielens(train, test, users, genres)
+    return _movielens(train, test, users, genres, side=side)
 
 
 def _movielens(
-    train: Ratings, test: Ratings, users: pd.DataFrame, genres: pd.DataFrame
+    train: Ratings, test: Ratings, users: pd.DataFrame, genres: pd.DataFrame, *, side: Side
 ) -> tuple[Collection, Collection]:
     """Build both parts over the same ids."""
+    if side not in get_args(Side):
+        msg = f"side= must be one of {', '.join(get_args(Side))}, not {side!r}."
+        raise OptionError(msg)
     traits = users[["gender", "age", "occupation"]]
     traits = traits.assign(age=pd.cut(users["age"], _AGES, right=False, labels=_AGES[:-1]))
     known = genres[genres.any(axis=1)]
-    ids = {"user": users.index, "movie": np.union1d(genres.index, np.concatenate([train, test])[:, 1])}
+    ids: dict[str, Any] = {"user": users.index, "movie": np.union1d(genres.index, np.concatenate([train, test])[:, 1])}
     ratings, held_out = (Relation("ratings", "user", "movie", tuple(part.T)) for part in (train, test))
+    if side == "covariates":
+        tables = {"user": traits.astype(str), "movie": known.astype(bool).reindex(ids["movie"])}
+        return Collection([ratings], entities=tables), Collection([held_out], entities=ids)
     relations = [
         ratings,
         Relation("traits", "user", "trait", pd.get_dummies(traits, columns=[*traits], dtype=np.uint8), "bernoulli"),

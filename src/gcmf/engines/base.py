@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Array = NDArray[Any]
+    Features = Any
+    """An array, or a sparse array of scipy, of which mypy knows nothing."""
 
 
 #: Halvings of a guarded step before a row is left as it was.
@@ -65,6 +67,8 @@ class Problem:
     biased: tuple[bool, ...]
     """Per bias layer (2 × relation + side): whether it is fitted."""
     n_relations: int
+    features: tuple[Features | None, ...] = ()
+    """Per entity set what is known of its entities, F (d, p), if anything is; none at all if it is empty."""
 
     def measured(self, e: int, b: int) -> bool:
         """Whether sweeping set e completes an iteration for its block b: the later of the two sides does."""
@@ -105,7 +109,7 @@ class RowPrior(NamedTuple):
     precision: Floats
     """Of each factor, (1, K) or (d, K)."""
     bias_mean: Floats
-    """Of each bias layer of the set, in the order of its blocks, (B,)."""
+    """Of each bias layer of the set, in the order of its blocks; the same for all rows (1, B), or row by row (d, B)."""
     bias_precision: Floats
     """Of each bias layer of the set, (B,)."""
     point: bool
@@ -212,6 +216,9 @@ class Engine(Protocol):
         With p = ū_ik ū_jk, r the residual and v_k the variance of the factor's part of θ, and (w, z) held,
         gain = Σ w [2 r p + p² − v_k]/2 is what the bound of the cells would lose without the factor.
         """
+
+    def regress(self, e: int) -> Floats:
+        """Fᵀ ū and Fᵀ b̄ of the factors and the bias layers of a set with features, (p, K + B)."""
 
     # --- moves ------------------------------------------------------------------------------------------------
 

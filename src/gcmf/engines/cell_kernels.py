@@ -14,6 +14,7 @@ import numpy as np
 from numba import types
 
 from gcmf.engines.compiled import address_of, inlined, kernel
+from gcmf.engines.likelihood_kernels import BOTH, VALUES, WEIGHTS
 from gcmf.engines.records import BLOCK, BYTES, CHUNK, DOUBLE, FILLED, LISTED, PASS, SCRATCH, SINGLE, ZEROS
 from gcmf.engines.simd import (
     LANES,
@@ -54,27 +55,43 @@ def cell_functions(dtype: np.dtype[Any]) -> dict[str, int]:
 
 
 @kernel
-def pack(mean, var, active, pairs):
-    """The active columns of means and of variances side by side, each padded with zeros: pairs (n, 2 Kp)."""
+def pack(mean, var, active, pairs, reach):
+    """The active columns of means and of variances side by side, each padded with zeros: pairs (n, 2 Kp).
+
+    reach (3, Kp): the largest ū² and ū² + ũ of each factor, and first in the last row the largest |ū_j|².
+    """
     width = pairs.shape[1] // 2
+    reach[:] = 0.0
     for i in range(len(mean)):
+        length = 0.0
         for k in range(len(active)):
-            pairs[i, k] = mean[i, active[k]]
-            pairs[i, width + k] = var[i, active[k]]
+            u, u_var = mean[i, active[k]], var[i, active[k]]
+            pairs[i, k], pairs[i, width + k] = u, u_var
+            square = np.float64(u) * u
+            length += square
+            reach[0, k] = max(reach[0, k], square)
+            reach[1, k] = max(reach[1, k], square + u_var)
+        reach[2, 0] = max(reach[2, 0], length)
         for k in range(len(active), width):
             pairs[i, k] = pairs[i, width + k] = 0
 
 
 @kernel
-def pack_scaled(mean, var, active, scale, scale_var, mates, pairs):
+def pack_scaled(mean, var, active, scale, scale_var, mates, pairs, reach):
     """The same of d u in place of u: means d̄ ū, variances ⟨d²⟩ũ + d̃ ū², with u the factor that each meets; (K,)."""
     width = pairs.shape[1] // 2
+    reach[:] = 0.0
     for i in range(len(mean)):
+        length = 0.0
         for k in range(len(active)):
             d, d_var, mate = scale[active[k]], scale_var[active[k]], mates[active[k]]
             u = np.float64(mean[i, mate])
-            pairs[i, k] = d * u
-            pairs[i, width + k] = (d * d + d_var) * var[i, mate] + d_var * u * u
+            square, spread = d * d * u * u, (d * d + d_var) * var[i, mate] + d_var * u * u
+            pairs[i, k], pairs[i, width + k] = d * u, spread
+            length += square
+            reach[0, k] = max(reach[0, k], square)
+            reach[1, k] = max(reach[1, k], square + spread)
+        reach[2, 0] = max(reach[2, 0], length)
         for k in range(len(active), width):
             pairs[i, k] = pairs[i, width + k] = 0
 
@@ -354,7 +371,8 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
         cells.layout == LISTED and block.pairs.size > MANY_PARTNERS,
         array_of(cells.indptr, None, np.int64)[row],
     )
-    start = first
+    # What mild cells are worth before a step is asked for later, if at all.
+    wanted, start = VALUES if measuring else WEIGHTS if rows.guarded and block.mild else BOTH, first
     while start < last:
         if far:
             # While these are summed, the next ones come nearer, be they of this row or the next.
@@ -370,7 +388,8 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
             total += call(
                 block.weigh_chunk,
                 (n, scratch.x.address, scratch.m.address, scratch.v.address, scratch.seen.address, block.zero_weight,
-                 block.parameters.size, block.parameters.address, scratch.weight.address, scratch.target.address),
+                 block.parameters.size, block.parameters.address, scratch.weight.address, scratch.target.address,
+                 wanted),
             )  # fmt: skip
         elif measuring:
             total += _squared_residuals(n, scratch, real)

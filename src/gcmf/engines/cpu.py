@@ -152,9 +152,8 @@ class CpuEngine(HostState):
             layout, edges = self._layouts[e], self._edges[e]
             self._passes[e, width] = _Pass(layout, edges, width, self._threads, self._orders[e])
             for b, block in enumerate(blocks):
-                self._passes[e, width].blocks.set(
-                    b, partner_bias=np.zeros(self._problem.sizes[block.other], self._dtype)
-                )
+                partner_bias = np.zeros(self._problem.sizes[block.other], self._dtype)
+                self._passes[e, width].blocks.set(b, partner_bias=partner_bias)
         work = self._passes[e, width]
         work.begin(on, prior, wanted)
         work.rows.set(n_columns=s.mean[e].shape[1])
@@ -165,17 +164,18 @@ class CpuEngine(HostState):
             # Each relation scales its partners by itself; where none does, one room serves all relations of a set.
             room = other if given.scales is None and other != e else -1 - block.layer
             pairs, least_squares = self._pairs_of(other, width, room), block.likelihood.least_squares
+            reach = work.reach.setdefault(room, np.zeros((3, width)))
             if other == e:
                 twin = next(n for n, twin in enumerate(blocks) if twin.layer == theirs)
                 work.set_own(b, twin, block, given.scales)
             if given.scales is not None:
                 seen = map(np.ascontiguousarray, given.scales.seen(block.relation, block.side))
-                pack_scaled(s.mean[other], s.var[other], on, *seen, pairs)
+                pack_scaled(s.mean[other], s.var[other], on, *seen, pairs, reach)
             elif other not in packed or other == e:
-                pack(s.mean[other], s.var[other], on, pairs)
+                pack(s.mean[other], s.var[other], on, pairs, reach)
                 packed.add(other)
             np.add(s.bias_mean[theirs], block.offset, out=work.blocks.get("partner_bias", b), casting="same_kind")
-            work.blocks.set(b, scale=-2.0 * slope if least_squares else 1.0, slope=slope, pairs=pairs)
+            work.blocks.set(b, scale=-2.0 * slope if least_squares else 1.0, slope=slope, pairs=pairs, reach=reach)
             work.blocks.lend(b, bias=s.bias_mean[block.layer], bias_var=s.bias_var[block.layer])
             work.blocks.lend(b, partner_bias_var=s.bias_var[theirs])
             if not least_squares:
@@ -230,6 +230,7 @@ class _Pass:
         d, n_blocks, n_ranges = len(layout.present), len(layout.layers), len(edges) - 1
         self.totals = np.zeros((d, n_blocks))
         self.sums, self.bias_sums = np.zeros((n_ranges, 2, width)), np.zeros((n_ranges, 3, n_blocks))
+        self.reach: dict[int, Floats] = {}  # by room of the partners: see pack
         self._turn = np.zeros(1, np.int64)
         self._scaling: Array = np.zeros(0)
         self._plans: dict[bool, tuple[Array, list[int]]] = {}
@@ -242,11 +243,9 @@ class _Pass:
             bias_sums=self.bias_sums, scaling=self._scaling,
             **cell_functions(self.rows.working), **row_functions(guarded=layout.guarded),
         )  # fmt: skip
-        self._active, self._bias_prior = np.zeros(width, np.int64), np.zeros((2, n_blocks))
-        self._prior = np.zeros(width), np.zeros(width)
-        self.rows.set(
-            active=self._active, bias_prior_mean=self._bias_prior[0], bias_prior_precision=self._bias_prior[1]
-        )
+        self._active, self._bias_precision = np.zeros(width, np.int64), np.zeros(n_blocks)
+        self._prior, self._bias_mean = (np.zeros(width), np.zeros(width)), np.zeros(n_blocks)
+        self.rows.set(active=self._active, bias_prior_precision=self._bias_precision)
         self._scratch = [_scratch(width, n_blocks, self.rows.working) for _ in range(threads.n_threads)]
         if layout.whole.any():
             self._base_blocks, self._base_rows = layout.base_blocks.copy(), self.rows.copy()
@@ -332,13 +331,15 @@ class _Pass:
     def begin(self, on: Array, prior: RowPrior, wanted: Array) -> None:
         """Take these factors and what is expected of them; nothing is summed yet."""
         self._active[: len(on)] = on
-        self._bias_prior[:] = prior.bias_mean, prior.bias_precision
+        self._bias_precision[:] = prior.bias_precision
+        bias_mean, own_bias_means = _expected(prior.bias_mean, np.arange(len(self._bias_mean)), self._bias_mean)
         (mean, own_means), (precision, own_precisions) = (
             _expected(values, on, shared) for values, shared in zip(prior[:2], self._prior, strict=True)
         )
         self.rows.set(
             n_factors=len(on), point=prior.point, wanted=wanted, prior_mean=mean, own_means=own_means,
-            prior_precision=precision, own_precisions=own_precisions,
+            prior_precision=precision, own_precisions=own_precisions, bias_prior_mean=bias_mean,
+            own_bias_means=own_bias_means,
         )  # fmt: skip
         self.totals[:], self.sums[:], self.bias_sums[:] = 0.0, 0.0, 0.0
 

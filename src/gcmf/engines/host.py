@@ -62,6 +62,13 @@ class HostState:
             self._spare = None
         return self._state
 
+    def regress(self, e: int) -> Floats:
+        """Fᵀ ū and Fᵀ b̄; entities without data hold zeros, and so do not count."""
+        s, layers = self._state, [block.layer for block in self._problem.blocks[e]]
+        biases = [s.bias_mean[layer].astype(np.float64)[:, None] for layer in layers]
+        parameters = np.concatenate([s.mean[e].astype(np.float64), *biases], axis=1)
+        return np.asarray(self._problem.features[e].T @ parameters)  # type: ignore[union-attr]  # whoever asks has some
+
     def second_moments(self) -> Floats:
         """M_e = Σ_i (ū ūᵀ + diag ũ), (E, K, K)."""
         moments = []

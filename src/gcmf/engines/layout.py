@@ -125,6 +125,8 @@ class Layout:
                 summed=cells.summed,
                 listed=cells.listed,
                 least_squares=likelihood.least_squares,
+                # What partners reach is not known beforehand where they move in the same sweep.
+                mild=likelihood.mild and block.other != e,
                 zero_weight=likelihood.zero_weight,
                 weigh_chunk=0 if likelihood.least_squares else weigh_chunk_at(likelihood, working),
             )

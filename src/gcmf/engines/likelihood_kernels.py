@@ -36,7 +36,9 @@ UNROLLED = 32
 real = np.float32
 quadratic, value = TIGHT
 _WORD, _NUMBER = types.intp, types.float64
-_SIGNATURE = _NUMBER(_WORD, _WORD, _WORD, _WORD, _WORD, _NUMBER, _WORD, _WORD, _WORD, _WORD)
+_SIGNATURE = _NUMBER(_WORD, _WORD, _WORD, _WORD, _WORD, _NUMBER, _WORD, _WORD, _WORD, _WORD, _WORD)
+#: What is wanted of a chunk; functions may do more.
+BOTH, VALUES, WEIGHTS = range(3)
 
 
 def weigh_chunk_at(likelihood: Likelihood, dtype: np.dtype[Any]) -> int:
@@ -65,11 +67,11 @@ def _weigh_chunk_at(cell, dtype):
     return address_of(weigh_any, _SIGNATURE, digest and f"{dtype.name}_{digest}", real=dtype.type, **names)
 
 
-def weigh_any(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
+def weigh_any(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at, wanted):
     """Weights w and targets wz of n cells, one by one and in float64; return the sum of their values.
 
     x (n,), m and v: values and predictors; seen: how many cells each stands for, 0 for a hole; zero_weight: what that
-    is multiplied by where x is zero; p (n_p,): the parameters of the relation.
+    is multiplied by where x is zero; p (n_p,): the parameters of the relation; wanted: BOTH, VALUES or WEIGHTS.
     """
     x, m, v = array_at(x_at, (n,), real), array_at(m_at, (n,), real), array_at(v_at, (n,), real)
     seen, p = array_at(seen_at, (n,), real), array_at(p_at, (n_p,), np.float64)
@@ -85,7 +87,7 @@ def weigh_any(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, t
     return total
 
 
-def weigh_tight_bernoulli(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
+def weigh_tight_bernoulli(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at, wanted):
     """As `weigh_any`, for w = tanh(ξ/2)/(2ξ) and wz = x − 1/2 of 0/1 cells, by a loop that LLVM can vectorise."""
     # Holes up to a whole number of vectors: a remainder would be done one by one.
     padded = (n + UNROLLED - 1) // UNROLLED * UNROLLED
@@ -113,7 +115,7 @@ def weigh_tight_bernoulli(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, 
     return total
 
 
-def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
+def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at, wanted):
     """As `weigh_any`, for values xm − t E softplus(ψ), w = t E σ′(ψ) and wz = wm + x − t E σ(ψ), by vectors.
 
     0/1 cells: t = 1 and ψ = θ. Negative binomial counts: t = x + r and ψ = θ − log r, with p = (r, log r), and to the
@@ -136,7 +138,7 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
         seen[c] *= zeros if x[c] == 0 else one
         smooth += seen[c] * x[c] * m[c]
     level, total = 0, np.float64(smooth)
-    if not binary:
+    if not binary and wanted != WEIGHTS:
         for c in range(n):
             if x[c] > nothing:
                 total += np.float64(seen[c]) * rising(np.float64(x[c]), p[0])
@@ -144,7 +146,8 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
         level += 1
     for q in range(FIRST_NODE[level], FIRST_NODE[level + 1]):
         node, share, part = real(NODE[q]), real(SHARE[q]), nothing
-        for c in range(padded):
+        # Logarithms and quotients cost about the same: what is not wanted is not computed.
+        for c in range(padded if wanted != VALUES else 0):
             step = v[c] * node
             up, down = m[c] - shift + step, m[c] - shift - step
             e, f = decay(abs(up)), decay(abs(down))
@@ -152,6 +155,10 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
             both = one / (d * g)
             target[c] += share * ((g if up >= nothing else e * g) + (d if down >= nothing else f * d)) * both
             weight[c] += share * (e * g * g + f * d * d) * both * both
+        for c in range(padded if wanted != WEIGHTS else 0):
+            step = v[c] * node
+            up, down = m[c] - shift + step, m[c] - shift - step
+            e, f = decay(abs(up)), decay(abs(down))
             # log (1 + e)(1 + f), the product being at most 4.
             excess = e + f + e * f
             large = excess > one
@@ -166,7 +173,7 @@ def weigh_logistic(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_
     return total
 
 
-def weigh_poisson(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at):
+def weigh_poisson(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at, wanted):
     """As `weigh_any`, for counts of mean s = softplus(θ), by vectors: w = E f″ and wz = wm − E f′."""
     padded = (n + UNROLLED - 1) // UNROLLED * UNROLLED
     x, m, v = array_at(x_at, (padded,), real), array_at(m_at, (padded,), real), array_at(v_at, (padded,), real)

@@ -57,6 +57,8 @@ BLOCK = np.dtype([
     ("summed", CELLS),  # as they are best summed
     ("listed", CELLS),  # every observed cell, one by one
     ("least_squares", np.bool_),  # w is the same for all cells (times their weight) and z = x: no predictor is needed
+    ("mild", np.bool_),  # see Likelihood.mild
+    ("reach", array(np.float64)),  # (3, Kp): the largest factors of the partners, see pack
     ("zero_weight", np.float64),  # how many cells each observed zero stands for
     ("scale", np.float64),  # multiplies the sums
     ("slope", np.float64),  # by how much the bound changes with the value of the cells
@@ -98,9 +100,10 @@ PASS = np.dtype([
     ("var", array(WORKING)),  # (d, K)
     ("own_means", np.bool_),  # whether rows have prior means of their own, or all have the first
     ("own_precisions", np.bool_),
+    ("own_bias_means", np.bool_),
     ("prior_mean", array(np.float64)),  # (1 or d, n_factors)
     ("prior_precision", array(np.float64)),  # (1 or d, n_factors)
-    ("bias_prior_mean", array(np.float64)),  # (B,)
+    ("bias_prior_mean", array(np.float64)),  # (1 or d, B)
     ("bias_prior_precision", array(np.float64)),  # (B,)
     ("present", array(np.bool_)),  # (d,) which rows have any cells
     ("biased", array(np.bool_)),  # (B,) which blocks have biases

@@ -145,7 +145,7 @@ class ReferenceEngine(HostState):
         for b, block in enumerate(blocks):
             j = self._cells[e][b][i][0]
             biased = self._problem.biased[block.layer]
-            prior, prior_mean = given.priors[e].bias_precision[b], given.priors[e].bias_mean[b]
+            prior, prior_mean = given.priors[e].bias_precision[b], self._expected_bias(e, i, given)[b]
             A[n_u + b, n_u + b] = prior if biased and len(j) else 1.0
             if len(j) == 0:
                 continue
@@ -191,6 +191,11 @@ class ReferenceEngine(HostState):
         prior, on, shape = given.priors[e], given.on[e], (self._problem.sizes[e], given.on.shape[1])
         return np.broadcast_to(prior.mean, shape)[i, on], np.broadcast_to(prior.precision, shape)[i, on]
 
+    def _expected_bias(self, e: int, i: int, given: Given) -> Floats:
+        """Prior means of the biases of row i."""
+        mean = given.priors[e].bias_mean
+        return np.asarray(np.broadcast_to(mean, (self._problem.sizes[e], mean.shape[1]))[i])
+
     def _get_row(self, e: int, i: int, given: Given) -> Row:
         s, on, layers = self._state, np.flatnonzero(given.on[e]), [b.layer for b in self._problem.blocks[e]]
         biases = ([s.bias_mean[layer][i] for layer in layers], [s.bias_var[layer][i] for layer in layers])
@@ -215,7 +220,7 @@ class ReferenceEngine(HostState):
                 j = self._cells[e][b][i][0]
                 value += given.slope[block.relation] * float(self._form(e, i, b, given)[-1].sum())
                 if self._problem.biased[block.layer] and len(j):
-                    away = bias[b] - prior.bias_mean[b]
+                    away = bias[b] - self._expected_bias(e, i, given)[b]
                     value -= 0.5 * float(prior.bias_precision[b] * (away**2 + bias_var[b]))
                     value += float(np.log(bias_var[b])) * entropy if entropy else 0.0
         return value

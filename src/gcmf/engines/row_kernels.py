@@ -209,18 +209,30 @@ def _bound_row(rows, b, row, before, scratch, sums):
 def hold_row(rows_at, row, scratch_at):
     """Solve for a row; where that lowers its share of the bound, go back halfway, some times, and then altogether.
 
-    Cells are looked at again after each step, except least squares, of which the sums tell.
+    Cells are looked at again after each step, except least squares, of which the sums tell, and where the step is too
+    short to lower anything: then only those whose value is wanted.
     """
     rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)
     width, n_blocks, blocks = rows.width, rows.blocks.size, array_of(rows.blocks, None, BLOCK)
     sums = array_of(scratch.row_sums, (n_blocks, width + 4, width), np.float64)
     before, after = array_of(scratch.before, None, np.float64), array_of(scratch.after, None, np.float64)
-    size = 0.0
-    for b in range(n_blocks):
-        size += abs(blocks[b].slope * sums[b, width + SCALARS, VALUE])
-    slack = (SLACK_SINGLE if rows.single else SLACK_DOUBLE) * size
+    wanted = array_of(rows.wanted, None, np.bool_)
     _keep_row(rows, scratch)
     call(rows.solve_row, (rows_at, row, scratch_at))
+    if _is_short(rows, row, scratch):
+        call(rows.copy_row, (rows_at, row, scratch_at, True))
+        for b in range(n_blocks):
+            if wanted[b] and not blocks[b].least_squares:
+                after[b] = _measure_row(rows, b, row, scratch)
+        return 0.0
+    size = 0.0
+    for b in range(n_blocks):
+        if blocks[b].mild:
+            _swap_row(rows, scratch)
+            sums[b, width + SCALARS, VALUE] = _measure_row(rows, b, row, scratch)
+            _swap_row(rows, scratch)
+        size += abs(blocks[b].slope * sums[b, width + SCALARS, VALUE])
+    slack = (SLACK_SINGLE if rows.single else SLACK_DOUBLE) * size
     for n in range(MAX_HALVINGS + 2):
         call(rows.copy_row, (rows_at, row, scratch_at, True))
         gain = _gain_of_prior(rows, row, scratch)
@@ -235,6 +247,75 @@ def hold_row(rows_at, row, scratch_at):
             break
         _go_back(rows, scratch, 0.5 if n < MAX_HALVINGS else 1.0)
     return 0.0
+
+
+@part
+def _is_short(rows, row, scratch):
+    """Whether a row's full step raises its share of the bound for sure, by what its sums tell; all blocks must be mild.
+
+    A step moves each cell's m by δ and v by ε. With f as in `Likelihood.mild`, the quadratic form overestimates the
+    value by at most Σ w [e^r (|δ| + |ε|/2)² − δ²]/2, r being the largest |δ| + |ε|/2; and it gains
+    Σ w δ²/2 by the means, as they solve its system, and [s − 1 − log s]/2 >= (s − 1)²/(4 max(s, 1)) by each variance
+    that was s times what it is. Cauchy and Schwarz for Σ w |δ| |ε|.
+    """
+    width, n_u, blocks = rows.width, rows.n_factors, array_of(rows.blocks, None, BLOCK)
+    sums = array_of(scratch.row_sums, (len(blocks), width + 4, width), np.float64)
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    old_mean, old_var = array_of(scratch.old_mean, None, np.float64), array_of(scratch.old_var, None, np.float64)
+    bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
+    old_bias = array_of(scratch.old_bias, None, np.float64)
+    old_bias_var = array_of(scratch.old_bias_var, None, np.float64)
+    step = array_of(scratch.product, None, np.float64)
+    length = gained = 0.0
+    for k in range(width):
+        step[k] = mean[k] - old_mean[k] if k < n_u else 0.0
+        length += step[k] * step[k]
+        if k < n_u and var[k] > 0.0:
+            times = old_var[k] / var[k]
+            gained += 0.5 * (times - 1.0) * (times - 1.0) / max(times, 1.0)
+    length = math.sqrt(length)
+    squares = spreads = farthest = widest = 0.0
+    for b in range(len(blocks)):
+        if blocks[b].least_squares:
+            continue
+        if not blocks[b].mild:
+            return False
+        S, moved, wider = sums[b], bias[b] - old_bias[b], abs(bias_var[b] - old_bias_var[b])
+        reach, far, wide = array_of(blocks[b].reach, (3, width), np.float64), 0.0, wider
+        for k in range(n_u):
+            far += abs(step[k]) * math.sqrt(reach[0, k])
+            wide += abs(var[k] - old_var[k]) * reach[1, k]
+        farthest = max(farthest, min(far, length * math.sqrt(reach[2, 0])) + abs(moved))
+        widest = max(widest, wide)
+        squares += moved * moved * S[width + SCALARS, WEIGHT]
+        spreads += wider * S[width + SCALARS, WEIGHT]
+        for k in range(n_u):
+            begin = k // LANES * LANES
+            beside = dot_row(S, k, step, begin, begin + LANES) + 2.0 * dot_row(S, k, step, begin + LANES, width)
+            squares += step[k] * (beside + 2.0 * moved * S[width + FIRST, k])
+            spreads += abs(var[k] - old_var[k]) * (S[k, k] + S[width + SPREAD, k])
+    reached = farthest + 0.5 * widest
+    if reached > 1.0:
+        return False
+    squares = max(squares, 0.0)
+    products = min(farthest * spreads, math.sqrt(squares * spreads * widest))
+    return gained + squares >= math.exp(reached) * (squares + products + 0.25 * widest * spreads) - squares
+
+
+@part
+def _swap_row(rows, scratch):
+    """Exchange the row's parameters with those before its step."""
+    mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
+    old_mean, old_var = array_of(scratch.old_mean, None, np.float64), array_of(scratch.old_var, None, np.float64)
+    for k in range(rows.n_factors):
+        mean[k], old_mean[k] = old_mean[k], mean[k]
+        var[k], old_var[k] = old_var[k], var[k]
+    bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
+    old_bias = array_of(scratch.old_bias, None, np.float64)
+    old_bias_var = array_of(scratch.old_bias_var, None, np.float64)
+    for b in range(rows.blocks.size):
+        bias[b], old_bias[b] = old_bias[b], bias[b]
+        bias_var[b], old_bias_var[b] = old_bias_var[b], bias_var[b]
 
 
 @part
@@ -289,12 +370,14 @@ def _gain_of_prior(rows, row, scratch):
         if k % 4 == 3:
             gain += math.log(ratio)
             ratio = 1.0
-    bias_center = array_of(rows.bias_prior_mean, None, np.float64)
+    n_blocks = rows.blocks.size
+    bias_centers = array_of(rows.bias_prior_mean, (row + 1, n_blocks), np.float64)
+    bias_center = bias_centers[row if rows.own_bias_means else 0]
     bias_precision = array_of(rows.bias_prior_precision, None, np.float64)
     bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
     old_bias = array_of(scratch.old_bias, None, np.float64)
     old_bias_var = array_of(scratch.old_bias_var, None, np.float64)
-    for b in range(rows.blocks.size):
+    for b in range(n_blocks):
         # The bias of a block without cells is zero before and after, and so is what it gains.
         away, was = bias[b] - bias_center[b], old_bias[b] - bias_center[b]
         gain -= bias_precision[b] * _growth(away, bias_var[b], was, old_bias_var[b])
@@ -372,7 +455,7 @@ def _fill_system(rows, row, scratch, A):
     blocks, biased = array_of(rows.blocks, None, BLOCK), array_of(rows.biased, None, np.bool_)
     mean = array_of(rows.prior_mean, (row + 1, n_u), np.float64)[row if rows.own_means else 0]
     precision = array_of(rows.prior_precision, (row + 1, n_u), np.float64)[row if rows.own_precisions else 0]
-    bias_mean = array_of(rows.bias_prior_mean, None, np.float64)
+    bias_mean = array_of(rows.bias_prior_mean, (row + 1, n_blocks), np.float64)[row if rows.own_bias_means else 0]
     bias_precision = array_of(rows.bias_prior_precision, None, np.float64)
     sums = array_of(scratch.row_sums, (n_blocks, width + 4, width), np.float64)
     for k in range(len(A)):

@@ -345,10 +345,7 @@ def decay(typingctx, t):
         x = builder.fneg(builder.select(largest, t, number(limit)))
         n = builder.call(floor, [fma(x, number(1.4426950408889634), number(0.5))])
         r = fma(n, number(low), fma(n, number(high), x))
-        first, *others = _EXP_SINGLE if single else _EXP_DOUBLE
-        y = number(first)
-        for coefficient in others:
-            y = fma(y, r, number(coefficient))
+        y = _polynomial(builder, _EXP_SINGLE if single else _EXP_DOUBLE, r)
         y = builder.fadd(fma(y, builder.fmul(r, r), r), number(1.0))
         biased = builder.add(builder.fptosi(n, word), ir.Constant(word, bias))
         exponent = builder.shl(biased, ir.Constant(word, fraction))
@@ -357,14 +354,23 @@ def decay(typingctx, t):
     return t(t), codegen
 
 
-#: log(1 + e)/e on [0, 1] as polynomials, highest power first: relative error 3e-8, and 1e-15.
-_LOG_SINGLE, _LOG_DOUBLE = (
-    np.polynomial.Chebyshev.interpolate(lambda e: np.log1p(e) / e, degree, domain=(0.0, 1.0))
-    .convert(kind=np.polynomial.Polynomial)
-    .coef[::-1]
-    .tolist()
-    for degree in (9, 20)
-)
+def _polynomial(builder: Any, coefficients: list[float], x: Any) -> Any:
+    """Horner's rule; the highest power comes first."""
+    first, *others = coefficients
+    y = ir.Constant(x.type, first)
+    for coefficient in others:
+        y = builder.fadd(builder.fmul(y, x, flags=_FUSE), ir.Constant(x.type, coefficient), flags=_FUSE)
+    return y
+
+
+def _log_over(degree: int, first: float, last: float) -> list[float]:
+    """log(1 + r)/r for r from first to last as a polynomial, the highest power first."""
+    near = np.polynomial.Chebyshev.interpolate(lambda r: np.log1p(r) / r, degree, domain=(first, last))
+    return list(near.convert(kind=np.polynomial.Polynomial).coef[::-1].tolist())
+
+
+#: On [0, 1]: relative error 3e-8, and 1e-15.
+_LOG_SINGLE, _LOG_DOUBLE = (_log_over(degree, 0.0, 1.0) for degree in (9, 20))
 
 
 @intrinsic
@@ -374,23 +380,14 @@ def log_one_plus(typingctx, e):
 
     def codegen(context, builder, signature, args):
         (e,) = args
-        first, *others = _LOG_SINGLE if signature.args[0] == types.float32 else _LOG_DOUBLE
-        y = ir.Constant(e.type, first)
-        for coefficient in others:
-            y = builder.fadd(builder.fmul(y, e, flags=_FUSE), ir.Constant(e.type, coefficient), flags=_FUSE)
-        return builder.fmul(y, e)
+        single = signature.args[0] == types.float32
+        return builder.fmul(_polynomial(builder, _LOG_SINGLE if single else _LOG_DOUBLE, e), e)
 
     return e(e), codegen
 
 
-#: log(1 + r)/r for 1 + r from √½ to √2 as polynomials, highest power first: relative error 3e-8, and 1e-15.
-_CENTRAL_SINGLE, _CENTRAL_DOUBLE = (
-    np.polynomial.Chebyshev.interpolate(lambda r: np.log1p(r) / r, degree, domain=(0.5**0.5 - 1.0, 2.0**0.5 - 1.0))
-    .convert(kind=np.polynomial.Polynomial)
-    .coef[::-1]
-    .tolist()
-    for degree in (9, 20)
-)
+#: For 1 + r from √½ to √2: relative error 3e-8, and 1e-15.
+_CENTRAL_SINGLE, _CENTRAL_DOUBLE = (_log_over(degree, 0.5**0.5 - 1.0, 2.0**0.5 - 1.0) for degree in (9, 20))
 
 
 @intrinsic
@@ -403,15 +400,12 @@ def logarithm(typingctx, x):
         single = signature.args[0] == types.float32
         real, word = x.type, ir.IntType(32 if single else 64)
         fraction, root = (23, 0x3F3504F3) if single else (52, 0x3FE6A09E667F3BCD)
-        first, *others = _CENTRAL_SINGLE if single else _CENTRAL_DOUBLE
         bits = builder.bitcast(x, word)
         # Whole powers of two that take x to between √½ and √2.
         powers = builder.ashr(builder.sub(bits, ir.Constant(word, root)), ir.Constant(word, fraction))
         scaled = builder.bitcast(builder.sub(bits, builder.shl(powers, ir.Constant(word, fraction))), real)
         r = builder.fsub(scaled, ir.Constant(real, 1.0))
-        y = ir.Constant(real, first)
-        for coefficient in others:
-            y = builder.fadd(builder.fmul(y, r, flags=_FUSE), ir.Constant(real, coefficient), flags=_FUSE)
+        y = _polynomial(builder, _CENTRAL_SINGLE if single else _CENTRAL_DOUBLE, r)
         whole = builder.fmul(builder.sitofp(powers, real), ir.Constant(real, math.log(2.0)), flags=_FUSE)
         return builder.fadd(whole, builder.fmul(y, r, flags=_FUSE), flags=_FUSE)
 

@@ -19,6 +19,7 @@ from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import (
     Frame,
     bias_table,
+    effect_table,
     explained_table,
     factor_table,
     give,
@@ -212,6 +213,26 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         entity = getattr(f.schema.relations[m], side)
         table: Any = give(column.to_frame(), self._frame, name=entity, ids=f.vocabularies[entity])
         return table  # type: ignore[no-any-return]  # a polars frame, which has no type here
+
+    def coefficients(self, entity: str, *, weak: bool = False) -> Frame:
+        """How factors and biases of an entity set depend on its covariates: a line per feature and what it is `of`.
+
+        That is a factor, or the bias of a relation ("bias in ratings", in the scale of the predictor, as `biases` has
+        it). `mean` and `std` are of the coefficient, the change that a feature makes to what is expected of an entity:
+        numbers, dates and booleans by one standard deviation, levels (`color=red`) against the average entity. Columns
+        that were not worth it have zeros. `weak=True` lists the weak factors too, see `structure`.
+        """
+        fitted = self.fitted_
+        _position("entity set", entity, fitted.schema.entities)
+        check_choice("weak", weak)
+        if entity not in fitted.effects:
+            msg = (
+                f"The entity set {entity!r} has no covariates: give a table of what is known of it,"
+                f" Collection(relations, entities={{{entity!r}: frame}}), before fitting."
+            )
+            raise UnknownIdError(msg)
+        table = effect_table(fitted, entity, weak=weak)
+        return give(table.set_index("feature"), self._frame, name="feature") if self._frame == "polars" else table
 
     def structure(self, *, weak: bool = False) -> Frame:
         """A row per active factor: its activity in every entity set, its role, and the relations it reaches.

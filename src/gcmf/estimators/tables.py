@@ -78,6 +78,23 @@ def explained_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     return table
 
 
+def effect_table(fitted: Fitted, entity: str, *, weak: bool = False) -> pd.DataFrame:
+    """A line per feature and factor, and per feature and relation's bias: mean and deviation of the coefficient."""
+    effects, n = fitted.effects[entity], _shown(fitted, weak=weak)
+    names, parts = [str(feature) for feature in effects.features], []
+    for k, factor in enumerate(fitted.factor_names[:n]):
+        if fitted.on[fitted.schema.entity_index(entity), k]:
+            parts.append((factor, effects.mean[:, k], effects.std[:, k]))
+    for m, relation in enumerate(fitted.schema.relations):
+        for side, name in enumerate((relation.rows, relation.cols)):
+            if name == entity and not (side and relation.symmetric):
+                mean, std = (a[:, 2 * m + side] * fitted.scale[m] for a in (effects.bias_mean, effects.bias_std))
+                which = "" if relation.symmetric is not False else (" (rows)", " (cols)")[side]
+                parts.append((f"bias in {relation.name}{which}", mean, std))
+    tables = [pd.DataFrame({"feature": names, "of": of, "mean": mean, "std": std}) for of, mean, std in parts]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame(columns=["feature", "of", "mean", "std"])
+
+
 def _shown(fitted: Fitted, *, weak: bool) -> int:
     """How many factors a table shows: those that pass the on/off test, or the weak ones too."""
     return fitted.n_factors + (fitted.n_weak if weak else 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -47,7 +47,7 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     scale of a fit is then that of the variation, however large the offsets are.
     """
 
-    n_factors: int = field(default=10, kw_only=False)
+    n_factors: int | Literal["auto"] = field(default=10, kw_only=False)
     max_iter: int = 1000
     tol: float = 1e-6
     n_init: int = 1
@@ -63,7 +63,8 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         chosen = self._options(bias=bias, refined=False, **options)
         # More factors than the rank can be would only be switched off one by one.
         rank = min(len(next(iter(tables.values()))), sum(x.shape[1] for x in tables.values()))
-        chosen = replace(chosen, n_factors=min(int(chosen.n_factors), rank))
+        if chosen.n_factors != "auto":
+            chosen = replace(chosen, n_factors=min(chosen.n_factors, rank))
         means = {name: _observed_mean(name, x) for name, x in tables.items()}
         data = Collection(
             [Relation(name, "sample", f"features of {name}", _centered(x, means[name])) for name, x in tables.items()]

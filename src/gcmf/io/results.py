@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from gcmf.estimators.tables import bias_table, explained_table, factor_table, strength_table, structure_table
+from gcmf.estimators.tables import (
+    bias_table,
+    effect_table,
+    explained_table,
+    factor_table,
+    strength_table,
+    structure_table,
+)
 from gcmf.io.outputs import check_new, make_folder, write_tables
 
 if TYPE_CHECKING:
@@ -32,6 +39,8 @@ def tables(model: GCMF) -> dict[tuple[str, ...], Callable[[], pd.DataFrame]]:
     made: dict[tuple[str, ...], Callable[[], pd.DataFrame]] = {}
     for entity in model.schema_.entities:
         made["factors", entity] = partial(_factors, fitted, entity)
+    for entity in fitted.effects:
+        made["coefficients", entity] = partial(effect_table, fitted, entity)
     made["structure",] = partial(_structure, fitted)
     made["variance_explained",] = lambda: _with_ids(explained_table(fitted), "relation")
     if fitted.scales is not None:
@@ -115,6 +124,7 @@ def describe(model: GCMF) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "entities": {name: len(fitted.vocabularies[name]) for name in model.schema_.entities},
+        "covariates": {name: _used(fitted, name) for name in fitted.effects},
         "relations": relations,
         "factors": factors,
         "fit": {
@@ -122,6 +132,18 @@ def describe(model: GCMF) -> dict[str, Any]:
             "elbo": model.elbo_,
         },
     }  # fmt: skip
+
+
+def _used(fitted: Fitted, entity: str) -> dict[str, list[str]]:
+    """Source columns of the covariates of an entity set, and those of them that its factors and biases regress on."""
+    effects = fitted.effects[entity]
+    columns = [feature.column for feature in effects.features]
+    factors, biases = ((np.abs(mean).sum(axis=1) > 0).tolist() for mean in (effects.mean, effects.bias_mean))
+    used = {"columns": [True] * len(columns), "factors": factors, "biases": biases}
+    return {
+        what: list(dict.fromkeys(column for column, is_used in zip(columns, flags, strict=True) if is_used))
+        for what, flags in used.items()
+    }
 
 
 def _units(fitted: Fitted, m: int) -> dict[str, list[float]] | None:

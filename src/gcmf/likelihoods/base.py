@@ -76,6 +76,11 @@ class Likelihood(ABC):
         return True
 
     @property
+    def mild(self) -> bool:
+        """Whether |f‴| ≤ f″ and |f⁗| ≤ f″ for f = −log p(x|θ) and all θ: a guard need not look at short steps."""
+        return False
+
+    @property
     @abstractmethod
     def cell(self) -> CellMath:
         """The mathematics of one cell."""

@@ -69,6 +69,7 @@ class NegativeBinomial(Likelihood):
     name = "negative_binomial"
     support = "counts"
     quadratic_is_bound = False
+    mild = True
     searched = True
     cell = NEGATIVE_BINOMIAL
 

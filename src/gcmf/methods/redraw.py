@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gcmf.engines.base import Engine, Scales, State
+    from gcmf.methods.base import Method
     from gcmf.methods.run import Run
-    from gcmf.methods.stages import Stage
 
 #: Sweeps after which cells are drawn anew: often while the model changes much.
 DRAW_AT = (2, 5, 10, 20, 40, 80)
@@ -23,7 +23,7 @@ class Redrawn:
     Bounds of two draws differ by chance: when cells change, all of the trace moves to where the new ones have it.
     """
 
-    def __init__(self, method: Stage, run: Run, engine_of: Callable[[State, int, Scales | None], Engine]) -> None:
+    def __init__(self, method: Method, run: Run, engine_of: Callable[[State, int, Scales | None], Engine]) -> None:
         self._method, self._run, self._engine_of = method, run, engine_of
         self._n = 0
 

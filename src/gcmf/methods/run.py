@@ -13,6 +13,7 @@ from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters, update_scale_prior
 from gcmf.model.init import start
 from gcmf.model.posterior import Moments, Posterior, given_of
+from gcmf.model.regression import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +60,8 @@ class Run:
         swept = [self.engine.sweep(e, given) for e in range(len(spec.sizes))]
         # Each relation is measured by one of its two sets.
         self.measured = np.fmax.reduce([of_set.measured for of_set in swept])
-        posterior = update_alpha(spec, self.posterior._replace(moments=Moments.swept(swept)), pooled=pooled, held=held)
+        posterior = told(self.engine, self.posterior, Moments.swept(swept), swept=True)
+        posterior = update_alpha(spec, posterior, pooled=pooled, held=held)
         if posterior.scales is not None and not pooled:
             sums = np.add.reduce([of_set.scaling for of_set in swept])
             posterior, self.measured = self._scaling.moved(self.engine, posterior, given, self.measured, sums)
@@ -72,7 +74,7 @@ class Run:
         spec, posterior = self.spec, self.posterior
         square, (bias_sum, bias_square) = self.engine.leap(slot, length)
         moments = posterior.moments._replace(square=square, bias_sum=bias_sum, bias_square=bias_square)
-        posterior = update_alpha(spec, posterior._replace(moments=moments))
+        posterior = update_alpha(spec, told(self.engine, posterior, moments))
         posterior = self._leapt_scales(posterior, slot, length)
         self.measured = self.engine.measure(given_of(spec, posterior))
         self.posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from gcmf.model.hyper import update_alpha_prior
 from gcmf.model.posterior import given_of
 
 if TYPE_CHECKING:
+    from gcmf.methods.base import Method
     from gcmf.methods.run import Run
+    from gcmf.options import FitOptions
 
 #: A stage that another follows ends when a sweep changes the bound by less than this many times what is flat.
 NEARLY = 10.0
@@ -22,28 +24,14 @@ N_WEAK, MULTIPLE = 4, 8
 #: of a factor that dies is soon too small for numbers of normal precision, with which processors are slow.
 NOTHING = 0.02
 LOOK_EVERY = 10
-#: Sweeps after which weak factors need not settle as well as the others.
-MAX_REFINING = 20
-
-
-class Stage(Protocol):
-    """A method that another may follow."""
-
-    @property
-    def capped(self) -> bool:
-        """Whether more factors than may be would have raised the bound."""
-
-    def sweep(self) -> None:
-        """One iteration."""
-
-    def arrived(self, change: float, size: float, flat: float) -> bool:
-        """Whether there is nothing left to do, after a sweep that changed a bound of this size so much."""
+#: Sweeps without which refining is not begun, and after which weak factors need not settle as well as the others.
+MIN_REFINING, MAX_REFINING = 10, 20
 
 
 class Stages:
     """Finds the structure, then refines the predictions."""
 
-    def __init__(self, first: Stage, last: Refinement) -> None:
+    def __init__(self, first: Method, last: Refinement) -> None:
         self._first, self._last, self._refining = first, last, False
 
     @property
@@ -61,8 +49,8 @@ class Stages:
             return self._last.arrived(change, flat)
         if not self._first.arrived(change, size, NEARLY * flat):
             return False
-        self._refining = self._last.has_work
-        return not self._refining
+        self._refining = self._last.has_time
+        return not self._last.has_work
 
 
 class Refinement:
@@ -74,14 +62,20 @@ class Refinement:
     the first is vague: the trace goes on from where it was.
     """
 
-    def __init__(self, run: Run, rng: np.random.Generator, max_factors: int | None) -> None:
-        self._run, self._rng, self._max_factors = run, rng, max_factors
+    def __init__(self, run: Run, options: FitOptions, rng: np.random.Generator) -> None:
+        self._run, self._rng, self._max_iter = run, rng, options.max_iter
+        self._max_factors = None if options.n_factors == "auto" else options.n_factors
         self._n, self._leaps = 0, Leaps(run)
 
     @property
     def has_work(self) -> bool:
         """Whether there is anything to refine."""
         return self._run.posterior.n_strong > 0
+
+    @property
+    def has_time(self) -> bool:
+        """Whether enough sweeps are left: what was just added makes predictions worse."""
+        return self._max_iter - len(self._run.trace) >= MIN_REFINING
 
     def _begin(self) -> None:
         """Add the weak factors."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from gcmf.methods.leap import Leaps
 from gcmf.methods.run import GOOD
 from gcmf.methods.warm_up import Clock, turn
 from gcmf.model import gauge, moves, structure
+from gcmf.model.columns import without_least
 from gcmf.model.joins import join_alike
 from gcmf.model.posterior import given_of
 
@@ -27,12 +29,14 @@ if TYPE_CHECKING:
 TEST_EVERY = 5
 #: Sweeps that new factors get to find their place, and once more to prove themselves; the nats by which they must
 #: raise the bound at least (and ten times what counts as flat), and how often they are offered.
-GROW_SWEEPS = 10
+GROW_SWEEPS = 6
 GROW_GAIN = 1.0
 MAX_TRIALS = 10
 #: The most factors that a fit takes by itself, and how many it may take of the smallest tables.
 AUTO_MAX = 640
 FEW = 5
+#: Sets of a collection of which not every choice is looked at.
+MANY_SETS = 16
 #: How often factors are unpacked.
 MAX_UNPACKED = 3
 #: How often factors that are alike are joined.
@@ -76,7 +80,7 @@ class Variational:
         if since % TEST_EVERY == 0 and since:
             moved |= self._restructure()
         still = since > 0 and change <= flat
-        if not still or moved or self._restructure():
+        if not still or moved or self._restructure() or self._drop_columns():
             return False
         return not (self._join() or self._grow() or self._unpack() or self._widen())
 
@@ -109,6 +113,13 @@ class Variational:
             run.restore("before the cut")
         run.drop("before the cut")
         return better
+
+    def _drop_columns(self) -> bool:
+        """Leave out the covariates that are worth less than they cost, one after the other."""
+        run, dropped = self._run, False
+        while self._switching and (fewer := without_least(run.spec, run.posterior)) is not None:
+            run.posterior, dropped = fewer, True
+        return dropped
 
     def _grow(self) -> bool:
         """Offer every relation one more private factor, and twice as many each time that some of them pay.
@@ -220,9 +231,28 @@ def _alike(one: Posterior, other: Posterior) -> bool:
 
 
 def most_factors(spec: Spec) -> int:
-    """The most factors that a fit takes by itself: half of what the largest relation could hold without any noise.
+    """The most factors that a fit takes by itself: half of what the collection could hold without any noise.
 
-    With as many factors as columns noise is no longer told from signal.
+    Every relation is reproduced by as many factors as one of its two sets has entities: so many as the smallest
+    choice of sets has that leaves no relation without. With as many factors noise is no longer told from signal.
+    With scales, repeated relations can have such factors each, and directed ones those that send and their mates.
     """
-    largest = max(min(spec.n_entities[r], spec.n_entities[c]) for r, c in spec.ends)
-    return int(min(max(largest // 2, FEW), AUTO_MAX))
+    ends = [(min(pair), max(pair)) for pair in spec.ends]
+    ends = ends + [pair for pair, way in zip(ends, spec.directed, strict=True) if way] if spec.scaled else [*{*ends}]
+    rank = _rank(tuple(spec.n_entities.tolist()), tuple(sorted(ends)))
+    return int(min(max(rank // 2, FEW), AUTO_MAX))
+
+
+@cache
+def _rank(sizes: tuple[float, ...], ends: tuple[tuple[int, int], ...]) -> float:
+    """Entities of the smallest choice of sets such that every relation has one of them (many sets: at most so many).
+
+    A set counts as often as its most repeated relation is there.
+    """
+    if len(sizes) > MANY_SETS:
+        return sum(min(sizes[r], sizes[c]) for r, c in ends)
+    choices = []
+    for e in set(ends[0] if ends else ()):
+        times = max(ends.count(pair) for pair in ends if e in pair)
+        choices.append(times * sizes[e] + _rank(sizes, tuple(pair for pair in ends if e not in pair)))
+    return min(choices, default=0.0)

@@ -49,7 +49,7 @@ def turn(run: Run, since: int) -> bool:
     better = False
     run.keep("before the turn")
     run.posterior = gauge.absorb(spec, run.engine, run.posterior)
-    for T in gauge.turns(spec, run.posterior, run.engine.second_moments(), bold=since > 0):
+    for T in gauge.turns(spec, run.posterior, moves.second_moments(run.engine, run.posterior), bold=since > 0):
         run.posterior = update_alpha(spec, moves.transform(run.engine, run.posterior, T))
         better = run.touched_bound() > bound
         if better:

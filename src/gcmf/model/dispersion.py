@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.model.explained import predictors, sample
+from gcmf.model.explained import predictors, sample, weighed
 
 if TYPE_CHECKING:
     from gcmf.data.collection import Collection
@@ -37,9 +37,9 @@ def overdispersed(spec: Spec, posterior: Posterior, state: State, data: Collecti
             theta = biases + parts.sum(axis=1)
             certain = np.zeros_like(theta)
             variance = likelihood.variance(theta, certain, p)
-            squares += weight * float(((value - likelihood.mean(theta, certain)) ** 2).sum())
-            expected += weight * float(variance.sum())
-            chance += weight**2 * float((variance + 2.0 * variance**2).sum())
+            squares += float(weighed(weight, (value - likelihood.mean(theta, certain)) ** 2))
+            expected += float(weighed(weight, variance))
+            chance += float(weighed(weight**2, variance + 2.0 * variance**2))
         if squares > TOO_LARGE * expected and squares - expected > BY_CHANCE * np.sqrt(chance):
             found[m] = squares / expected
     return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.gamma import log_density
+from gcmf.model.columns import price
 from gcmf.model.structure import reached
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def terms(spec: Spec, posterior: Posterior, measured: Floats) -> dict[str, float
         "biases": biases(spec, posterior),
         "scales": _scales(spec, posterior),
         "pattern": _pattern(spec, posterior),
+        "coefficients": _coefficients(spec, posterior),
     }
 
 
@@ -81,6 +83,14 @@ def _scales(spec: Spec, posterior: Posterior) -> float:
 def _pattern(spec: Spec, posterior: Posterior) -> float:
     """−½ log n_m for every relation that a factor reaches, the log prior of the on/off pattern."""
     return -float(spec.price @ reached(spec, posterior).sum(axis=1)) if spec.priors.vague else 0.0
+
+
+def _coefficients(spec: Spec, posterior: Posterior) -> float:
+    """−KL(q(w) ‖ p(w)) of all that regresses on covariates, and the price of every column that it regresses on."""
+    if not posterior.regressions:
+        return 0.0
+    divergence = sum(float(r.q.divergence.sum()) for r in posterior.regressions)
+    return -divergence - (price(posterior) if spec.priors.vague else 0.0)
 
 
 def _biases(spec: Spec, posterior: Posterior) -> float:

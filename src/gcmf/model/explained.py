@@ -76,10 +76,10 @@ def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: i
         x = (value.astype(np.float64) - spec.center[m]) / spec.scale[m]
         low, high = min(low, x.min()), max(high, x.max())
         b, p = predictors(spec, posterior, s, m, (i, j))
-        plain += weight * float(deviance(x, np.full_like(x, spec.offset[m])).sum())
-        base += weight * float(deviance(x, b).sum())
-        alone += weight * deviance(x[:, None], b[:, None] + p).sum(axis=0)
-        whole += weight * float(deviance(x, b + p.sum(axis=1)).sum())
+        plain += float(weighed(weight, deviance(x, np.full_like(x, spec.offset[m]))))
+        base += float(weighed(weight, deviance(x, b)))
+        alone += weighed(weight, deviance(x[:, None], b[:, None] + p))
+        whole += float(weighed(weight, deviance(x, b + p.sum(axis=1))))
     if low == high:
         return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
     # The same sums in another order would leave a rounding error where a factor adds nothing at all.
@@ -87,13 +87,22 @@ def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: i
     return 1.0 - base / plain, np.where(seen, (base - alone) / plain, 0.0), 1.0 - whole / plain
 
 
-def sample(cells: Cells) -> Iterator[tuple[Triplets, float]]:
+def weighed(weight: float | Floats, values: Floats) -> Floats:
+    """Sum values over cells that all count as so many, or each as its own number says."""
+    return np.asarray(weight * values.sum(axis=0) if isinstance(weight, float) else weight @ values)
+
+
+def sample(cells: Cells) -> Iterator[tuple[Triplets, float | Floats]]:
     """Yield all cells, or MAX_CELLS different ones where there are more, some at a time, and how many each stands for.
 
     Drawn, and not every n-th one: a step that divides the width of a complete matrix would see the same columns only.
     Where unlisted cells are zeros, those and the others are drawn apart: the others may be a few in a million.
     """
     rng, n = np.random.default_rng(_SEED), cells.n_cells
+    if cells.rows.weight is not None:
+        numbers = draw(rng, n, MAX_CELLS) if n > MAX_CELLS else np.arange(n)
+        yield pick(cells, numbers), cells.rows.weight[numbers].astype(np.float64)
+        return
     if n <= MAX_CELLS:
         yield from ((part, 1.0) for part in cells.chunks(_CHUNK))
         return

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gcmf.engines.host import factor_sums
 from gcmf.model.explained import Explained, explain
+from gcmf.model.links import Layers, fill
+from gcmf.model.regression import expected, precision_of
 from gcmf.model.structure import touched
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.data.collection import Collection
+    from gcmf.data.covariates import Feature
     from gcmf.data.schema import Schema
     from gcmf.data.units import Units
     from gcmf.data.vocabulary import Vocabulary
@@ -39,11 +43,31 @@ class FittedScales(NamedTuple):
     """The factor with which each is received in directed relations, (K,)."""
 
 
+class Effects(NamedTuple):
+    """How the factors and biases of an entity set depend on its p features: means and deviations of coefficients.
+
+    They are of features as they enter: (x − center)/scale.
+    """
+
+    features: tuple[Feature, ...]
+    group: NDArray[np.int64]
+    """The source column of each feature, (p,)."""
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    """(p,)."""
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    """Of the factors, (p, K)."""
+    bias_mean: NDArray[np.float64]
+    bias_std: NDArray[np.float64]
+    """Of the biases, (p, 2M); zero for layers that are not of this set."""
+
+
 @dataclass(frozen=True)
 class Fitted:
     """A fitted model. Factors are ordered: shared by all relations, by some, private; each by variance explained.
 
-    Entities without a cell hold their prior: mean zero, variance 1/⟨α⟩, bias ⟨μ⟩.
+    Entities without a cell hold their prior: mean zero, variance 1/⟨α⟩, bias ⟨μ⟩; or what covariates say of them.
     """
 
     schema: Schema
@@ -80,6 +104,8 @@ class Fitted:
     """Of relations and factors, where the model has them; without, a factor acts alike between all its sets."""
     drawn: Mapping[str, Drawn] = field(default_factory=dict)
     """Relations that were fitted from some of their zeros, drawn and weighed: how many, and of how many."""
+    effects: Mapping[str, Effects] = field(default_factory=dict)
+    """Of the covariates, by entity set; of sets that have some."""
 
     @property
     def n_factors(self) -> int:
@@ -133,17 +159,26 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
     order = _order(spec, posterior, explained)
     on, alpha = posterior.on[:, order], posterior.alpha.mean[:, order]
     mean, var = ([np.ascontiguousarray(a[:, order]) for a in group] for group in (state.mean, state.var))
-    activity = _activity(mean, posterior.moments.square[:, order], on)
+    square = posterior.moments.square[:, order]
+    for e in {regression.design.e for regression in posterior.regressions}:
+        square[e] = factor_sums([mean[e]], [var[e]])[0][0]  # the moments are those around the prior means
+    activity = _activity(mean, square, on)
     prior_var = np.where(on & (not spec.point), 1.0 / alpha, 0.0)
-    var = [np.where(seen[:, None], v, p).astype(v.dtype)
-           for v, p, seen in zip(var, prior_var, spec.observed, strict=True)]  # fmt: skip
     prior_bias = _bias_priors(spec, posterior)
-    bias_mean, bias_var = [], []
-    for number, seen in enumerate(spec.in_layer):
-        layer = spec.layer(*divmod(number, 2))
-        b, b_var = state.bias_mean[layer], state.bias_var[layer]
-        bias_mean.append(np.where(seen, b, prior_bias[0, layer]).astype(b.dtype))
-        bias_var.append(np.where(seen, b_var, prior_bias[1, layer]).astype(b.dtype))
+    told, told_bias = _told(posterior, order)
+    mean = [np.where(seen[:, None], a, told[e][0]).astype(a.dtype) if e in told else a
+            for e, (a, seen) in enumerate(zip(mean, spec.observed, strict=True))]  # fmt: skip
+    var = [np.where(seen[:, None], v, p + told[e][1] if e in told else p).astype(v.dtype)
+           for e, (v, p, seen) in enumerate(zip(var, prior_var, spec.observed, strict=True))]  # fmt: skip
+    bias_mean, bias_var = _biases(spec, state, prior_bias, told_bias)
+    # Of who is not known at all, not even the covariates are: anybody of the set.
+    for e, (away, wide) in told.items():
+        prior_var[e] += (away**2 + wide).mean(axis=0) * (not spec.point)
+    for layer, (away, wide) in told_bias.items():
+        prior_bias[:, layer] += away.mean(), (away.var() + wide.mean()) * (not spec.point)
+    # Both sides of a symmetric relation have the biases of the first.
+    shared = [spec.layer(*divmod(number, 2)) for number in range(len(spec.biased))]
+    bias_mean, bias_var = ([biases[layer] for layer in shared] for biases in (bias_mean, bias_var))
     return Fitted(
         schema=spec.schema,
         vocabularies={name: data.entities[name].vocabulary for name in spec.schema.entities},
@@ -161,12 +196,13 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
         bias_mean=tuple(bias_mean),
         bias_var=tuple(bias_var),
         prior_var=prior_var,
-        prior_bias=prior_bias,
+        prior_bias=prior_bias[:, shared],
         on=on,
         activity=activity,
         explained=Explained(explained.bias, explained.factors[:, order], explained.total),
         n_weak=posterior.n_weak,
         scales=None if posterior.scales is None else _fitted_scales(posterior.scales, order),
+        effects=_effects(spec, posterior, data, order),
     )
 
 
@@ -174,6 +210,40 @@ def _fitted_scales(scales: RelationScales, order: NDArray[np.intp]) -> FittedSca
     return FittedScales(
         scales.mean[:, order], scales.var[:, order], scales.on[:, order], np.argsort(order)[scales.mate[order]]
     )
+
+
+def _told(
+    posterior: Posterior, order: NDArray[np.intp]
+) -> tuple[dict[int, tuple[Floats, Floats]], dict[int, tuple[Floats, Floats]]]:
+    """What covariates say of each entity: mean and variance of its factors by set, and of its biases by layer."""
+    factors: dict[int, tuple[Floats, Floats]] = {}
+    biases: dict[int, tuple[Floats, Floats]] = {}
+    for r in posterior.regressions:
+        mean, var = expected(r, precision_of(posterior, r.design))
+        if r.design.layer is None:
+            factors[r.design.e] = mean[:, order], var[:, order]
+        else:
+            biases[r.design.layer] = mean[:, 0], var[:, 0]
+    return factors, biases
+
+
+def _effects(spec: Spec, posterior: Posterior, data: Collection, order: NDArray[np.intp]) -> dict[str, Effects]:
+    """The coefficients of every set with covariates."""
+    effects: dict[str, Effects] = {}
+    for r in posterior.regressions:
+        name, mean, std = spec.schema.entities[r.design.e], r.q.mean, np.sqrt(r.q.var)
+        if r.design.layer is None:
+            known = data.entities[name].covariates
+            assert known is not None  # there is a design
+            none = np.zeros((len(mean), len(spec.biased)))
+            effects[name] = Effects(
+                known.features, known.group.astype(np.int64), known.center, known.scale,
+                np.ascontiguousarray(mean[:, order]), np.ascontiguousarray(std[:, order]), none, none.copy(),
+            )  # fmt: skip
+        else:
+            effects[name].bias_mean[:, r.design.layer] = mean[:, 0]
+            effects[name].bias_std[:, r.design.layer] = std[:, 0]
+    return effects
 
 
 def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np.intp]:
@@ -190,8 +260,32 @@ def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
     """B ~ N(⟨μ⟩, σ² + Var μ) for an entity without data; zero where the layer has no biases."""
     biased = spec.has_bias
     var = posterior.bias.scale + posterior.bias.var
-    prior = np.stack([np.where(biased, posterior.bias.mean, 0.0), np.where(biased & (not spec.point), var, 0.0)])
-    return prior[:, [spec.layer(*divmod(number, 2)) for number in range(len(biased))]]
+    return np.stack([np.where(biased, posterior.bias.mean, 0.0), np.where(biased & (not spec.point), var, 0.0)])
+
+
+def _biases(
+    spec: Spec, state: State, prior: NDArray[np.float64], told: dict[int, tuple[Floats, Floats]]
+) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
+    """Mean and variance of every layer; without cells, what covariates and the other biases say of an entity."""
+    mean, var = [*state.bias_mean], [*state.bias_var]
+    for of_set in spec.layers:
+        fitted = [layer for layer in of_set if spec.has_bias[layer] and not spec.point]
+        for group in [[layer] for layer in of_set if layer not in fitted] + [fitted] * bool(fitted):
+            away, wide = (_columns([told.get(n, (0.0, 0.0))[part] + 0.0 * mean[n] for n in group]) for part in (0, 1))
+            seen = np.stack([spec.in_layer[layer] for layer in group], axis=1)
+            known = Layers(
+                _columns([mean[n] for n in group]), _columns([var[n] for n in group]), seen, prior[0, group] + away,
+                prior[1, group],
+            )  # fmt: skip
+            found, found_var = fill(known)
+            found_var += np.where(seen, 0.0, wide)
+            for layer, b, b_var in zip(group, found.T, found_var.T, strict=True):
+                mean[layer], var[layer] = b.astype(mean[layer].dtype), b_var.astype(var[layer].dtype)
+    return mean, var
+
+
+def _columns(arrays: list[NDArray[Any]]) -> NDArray[np.float64]:
+    return np.stack(arrays, axis=1).astype(np.float64)
 
 
 def _activity(mean: list[Floats], total: NDArray[np.float64], on: NDArray[np.bool_]) -> NDArray[np.float64]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.model.hyper import update_alpha, update_scale_prior
+from gcmf.model.moves import transformed
+from gcmf.model.regression_moves import scaled
 from gcmf.model.spec import spanning
 
 if TYPE_CHECKING:
@@ -60,7 +62,8 @@ def rescale(spec: Spec, engine: Engine, posterior: Posterior, *, held: int = 0) 
     factors[:, worse] = 1.0
     engine.scale(factors)
     moments = sums._replace(square=S * factors, log_var=sums.log_var + d[:, None] * np.log(factors))
-    return update_alpha(spec, posterior._replace(moments=moments), held=held)
+    regressions = scaled(posterior, factors)
+    return update_alpha(spec, posterior._replace(moments=moments, regressions=regressions), held=held)
 
 
 def _profile(spec: Spec, on: NDArray[np.bool_], S: Floats, factors: Floats) -> Floats:
@@ -98,11 +101,10 @@ def absorb(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
             own = _absorbed(len(size), [spec.ends[m] for m in seen.tolist()], scales.mean[seen, k])
             # Of a factor that is nearly gone in some relation, what is left elsewhere would become too small for b₀.
             size[:, k] = own if np.abs(np.log(np.abs(own))).max() < LARGEST else 1.0
-    square, log_var = engine.transform([np.diag(s) for s in size])
+    posterior = transformed(engine, posterior, [np.diag(s) for s in size])
     rest = 1.0 / (size[spec.sides[0]] * size[spec.sides[1]])
     scales = update_scale_prior(spec, scales._replace(mean=scales.mean * rest, var=scales.var * rest**2))
-    moments = posterior.moments._replace(square=square, log_var=log_var)
-    return update_alpha(spec, posterior._replace(moments=moments, scales=scales))
+    return update_alpha(spec, posterior._replace(scales=scales))
 
 
 def _absorbed(n: int, ends: list[tuple[int, int]], d: Floats) -> Floats:

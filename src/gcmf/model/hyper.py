@@ -8,7 +8,9 @@ import numpy as np
 from scipy.special import digamma, polygamma
 
 from gcmf.gamma import Gamma
+from gcmf.model import regression
 from gcmf.model.posterior import BiasPrior
+from gcmf.model.regression import ROUNDS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +27,18 @@ MIN_BIAS_SCALE = 1e-6
 
 
 def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held: int = 0) -> Posterior:
-    """a = a₀ + d_e/2, b = b₀ + S_ek/2; with common α, d and S are summed over the entity sets.
+    """a = a₀ + d_e/2, b = b₀ + S_ek/2, in turn with the coefficients of factors that regress on covariates.
+
+    `pooled` and `held` as in `_update_alpha`.
+    """
+    posterior = _update_alpha(spec, posterior, pooled=pooled, held=held)
+    for _ in range(ROUNDS if posterior.regressions else 0):
+        posterior = _update_alpha(spec, regression.update(spec, posterior, biases=False), pooled=pooled, held=held)
+    return posterior
+
+
+def _update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool, held: int) -> Posterior:
+    """With common α, d and S are summed over the entity sets.
 
     `pooled` holds α equal for all factors of a set, the best such value: no factor is singled out yet. The last
     `held` factors keep the α they have.
@@ -141,6 +154,14 @@ def update_parameters(spec: Spec, posterior: Posterior, measured: Floats) -> Pos
 
 
 def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
+    """μ and σ² of every bias layer, in turn with the coefficients of biases that regress on covariates."""
+    posterior = _update_bias_prior(spec, posterior)
+    for _ in range(ROUNDS if posterior.regressions else 0):
+        posterior = _update_bias_prior(spec, regression.update(spec, posterior, biases=True))
+    return posterior
+
+
+def _update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
     """Var μ = 1/(1 + n/σ²), mean μ = var Σ b̄/σ²; then σ² = mean[(b̄ − μ̄)² + b̃] + var μ."""
     n, scale, sums, biased = spec.n_bias, posterior.bias.scale, posterior.moments, spec.has_bias
     var = 1.0 / (1.0 + n / scale)

@@ -9,6 +9,7 @@ import numpy as np
 from gcmf.engines.base import State
 from gcmf.gamma import Gamma
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales
+from gcmf.model.regression import added, begin
 from gcmf.model.structure import carried
 
 if TYPE_CHECKING:
@@ -46,8 +47,17 @@ def start(
     target = np.where(spec.unit_variance[:, None], 1.0, size**-2.0)
     layers = np.zeros(len(spec.biased))
     state = State(mean, var, bias_mean, bias_var)
+    alpha = Gamma(alpha_shape, alpha_shape / target)
+    regressions = tuple(
+        begin(design, alpha.mean[design.e], on[design.e], point=spec.point) if design.layer is None
+        else begin(design, np.ones(1), np.ones(1, bool), point=spec.point)
+        for design in spec.designs
+    )  # fmt: skip
+    moments = Moments.of(state)
+    for one in regressions:
+        moments = added(moments, one, 1.0)
     return state, Posterior(
-        alpha=Gamma(alpha_shape, alpha_shape / target),
+        alpha=alpha,
         alpha_prior=Gamma(spec.alpha_prior, np.full_like(spec.alpha_prior, spec.priors.alpha_rate)),
         parameters=tuple(
             likelihood.start(largest, n, spec.parameter_prior)
@@ -55,8 +65,9 @@ def start(
         ),
         bias=BiasPrior(layers, layers + 1.0 / (1.0 + spec.n_bias), layers + 1.0),
         on=on.copy(),
-        moments=Moments.of(state),
+        moments=moments,
         scales=_scales(spec, on, carried(spec, on) if reach is None else reach, rng) if spec.scaled else None,
+        regressions=regressions,
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from gcmf.gamma import Gamma
 from gcmf.model.hyper import update_alpha, update_scale_prior
+from gcmf.model.moves import transformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,11 +100,10 @@ def _taken(spec: Spec, engine: Engine, posterior: Posterior, T: Floats, gone: in
     scales, on = posterior.scales, posterior.on
     assert scales is not None
     kept = [k for k in range(posterior.n_factors) if k != gone]
-    square, log_var = engine.transform([T_e[:, kept] * held[kept] for T_e, held in zip(T, on, strict=True)])
+    posterior = transformed(engine, posterior, [T_e[:, kept] * held[kept] for T_e, held in zip(T, on, strict=True)])
     posterior = posterior._replace(
         alpha=Gamma(posterior.alpha.shape[:, kept], posterior.alpha.rate[:, kept]),
         on=on[:, kept],
-        moments=posterior.moments._replace(square=square, log_var=log_var),
         scales=update_scale_prior(spec, scales.columns(kept, scales.on[:, kept], on[:, kept])),
     )
     return update_alpha(spec, posterior)

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.gamma import Gamma
+from gcmf.model import regression_moves
 from gcmf.model.init import start
 from gcmf.model.posterior import RelationScales
+from gcmf.model.regression import told
 from gcmf.model.structure import Change
 
 if TYPE_CHECKING:
@@ -32,18 +34,31 @@ def shift(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
     engine.shift(step)
     square = sums.bias_square + step * (2.0 * sums.bias_sum + n * step)
     moments = sums._replace(bias_sum=sums.bias_sum + n * step, bias_square=square)
-    return posterior._replace(bias=posterior.bias._replace(mean=mean + step), moments=moments)
+    regressions = regression_moves.shifted(posterior, step)
+    return posterior._replace(bias=posterior.bias._replace(mean=mean + step), moments=moments, regressions=regressions)
 
 
 def transform(engine: Engine, posterior: Posterior, T: Floats) -> Posterior:
     """Turn the factors of every entity set, ū ← ū T_e, T (E, K, K); what is off stays off. α is left to its update."""
-    square, log_var = engine.transform([T_e * on for T_e, on in zip(T, posterior.on, strict=True)])
     scales = posterior.scales
-    if scales is not None:
-        # Only factors are mixed that have the same scales; variances may differ a little.
-        share = T[0] ** 2 / (T[0] ** 2).sum(axis=0)
-        scales = scales._replace(var=np.where(scales.on, scales.var @ share, 0.0))
-    return posterior._replace(moments=posterior.moments._replace(square=square, log_var=log_var), scales=scales)
+    posterior = transformed(engine, posterior, [T_e * on for T_e, on in zip(T, posterior.on, strict=True)])
+    if scales is None:
+        return posterior
+    # Only factors are mixed that have the same scales; variances may differ a little.
+    share = T[0] ** 2 / (T[0] ** 2).sum(axis=0)
+    return posterior._replace(scales=scales._replace(var=np.where(scales.on, scales.var @ share, 0.0)))
+
+
+def transformed(engine: Engine, posterior: Posterior, T: list[Floats]) -> Posterior:
+    """ū ← ū T_e in the engine, with the sums and regressions of the new factors; all else is that of the old."""
+    square, log_var = engine.transform(T)
+    moved = posterior._replace(regressions=regression_moves.turned(posterior, T))
+    return told(engine, moved, posterior.moments._replace(square=square, log_var=log_var), biases=False)
+
+
+def second_moments(engine: Engine, posterior: Posterior) -> Floats:
+    """M_e = Σ_i ⟨u uᵀ⟩ of each set, around the prior means where factors regress on covariates, (E, K, K)."""
+    return regression_moves.around_prior_means(posterior, engine.second_moments())
 
 
 def restructure(engine: Engine, posterior: Posterior, changed: list[Change]) -> Posterior:
@@ -60,13 +75,9 @@ def restructure(engine: Engine, posterior: Posterior, changed: list[Change]) -> 
     if scales is not None:
         scales = scales.columns(source, np.array(reach, dtype=bool).reshape(-1, len(scales.on)).T, kept)
     selected = np.eye(posterior.n_factors)[:, source]
-    square, log_var = engine.transform([selected * held for held in kept])
-    posterior = posterior._replace(
-        alpha=Gamma(posterior.alpha.shape[:, source], posterior.alpha.rate[:, source]),
-        on=kept,
-        moments=posterior.moments._replace(square=square, log_var=log_var),
-        scales=scales,
-    )
+    posterior = transformed(engine, posterior, [selected * held for held in kept])
+    alpha = Gamma(posterior.alpha.shape[:, source], posterior.alpha.rate[:, source])
+    posterior = posterior._replace(alpha=alpha, on=kept, scales=scales)
     if scales is None or not changed:
         return posterior
     # Who has lost its mate may have to do with no relation any more.
@@ -90,11 +101,13 @@ def extend(  # noqa: PLR0913 - where, and by chance
     state, fresh = start(spec, on, dtype=str(engine.dtype), rng=rng, reach=reach)
     square, log_var = engine.extend(state.mean, state.var)
     old, sums = posterior.alpha, posterior.moments
+    regressions, wider = regression_moves.extended(posterior, fresh.alpha.mean, on, point=spec.point)
     return posterior._replace(
         alpha=Gamma(_beside(old.shape, fresh.alpha.shape), _beside(old.rate, fresh.alpha.rate)),
         on=_beside(posterior.on, on),
-        moments=sums._replace(square=_beside(sums.square, square), log_var=_beside(sums.log_var, log_var)),
+        moments=sums._replace(square=_beside(sums.square, square + wider), log_var=_beside(sums.log_var, log_var)),
         scales=_scales_beside(posterior.scales, fresh.scales),
+        regressions=regressions,
     )
 
 

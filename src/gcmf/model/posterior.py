@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from gcmf.engines.base import State, Swept
     from gcmf.model.fitted import FittedScales
+    from gcmf.model.regression import Regression
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
@@ -112,6 +113,8 @@ class Posterior(NamedTuple):
     """The last so many factors are there for predictions alone, and no part of the structure."""
     scales: RelationScales | None = None
     """Of relations and factors, where the model has them."""
+    regressions: tuple[Regression, ...] = ()
+    """Of the factors and biases of the sets with covariates, in the order of `Spec.designs`."""
 
     @property
     def n_factors(self) -> int:
@@ -125,11 +128,21 @@ class Posterior(NamedTuple):
 
 
 def row_priors(spec: Spec, posterior: Posterior) -> tuple[RowPrior, ...]:
-    """N(0, 1/⟨α⟩) for the factors and N(⟨μ⟩, σ²) for the biases of each entity set; points in a MAP fit."""
-    mean, precision = np.zeros((1, posterior.n_factors)), posterior.alpha.mean
-    bias_precision = 1.0 / posterior.bias.scale
+    """N(f_iᵀ w̄, 1/⟨α⟩) for the factors and N(⟨μ⟩ + f_iᵀ c̄, σ²) for the biases of each entity set.
+
+    Without covariates the first is N(0, 1/⟨α⟩), and both are the same for all rows. Points in a MAP fit.
+    """
+    precision, bias_precision = posterior.alpha.mean, 1.0 / posterior.bias.scale
+    mean = [np.zeros((1, posterior.n_factors))] * len(spec.layers)
+    bias_mean = [posterior.bias.mean[None, layers] for layers in spec.layers]
+    for design, q, _ in posterior.regressions:
+        e, fitted = design.e, np.asarray(design.features @ q.mean)
+        if design.layer is None:
+            mean[e] = fitted
+        else:
+            bias_mean[e] = bias_mean[e] + fitted * (np.arange(bias_mean[e].shape[1]) == design.block)
     return tuple(
-        RowPrior(mean, precision[e : e + 1], posterior.bias.mean[layers], bias_precision[layers], spec.point)
+        RowPrior(mean[e], precision[e : e + 1], bias_mean[e], bias_precision[layers], spec.point)
         for e, layers in enumerate(spec.layers)
     )
 

@@ -15,6 +15,7 @@ from gcmf.engines.base import Block, Problem
 from gcmf.errors import DataError, OptionError
 from gcmf.gamma import with_mode
 from gcmf.likelihoods import Likelihood, ParameterPrior, resolve
+from gcmf.model.regression import Design
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
+    from gcmf.data.covariates import Covariates
     from gcmf.data.schema import Schema
     from gcmf.options import FitOptions, Priors
 
@@ -47,7 +49,7 @@ class Spec:
     n_entities: NDArray[np.float64]
     """d_e: entities with at least one cell, (E,)."""
     n_cells: NDArray[np.float64]
-    """n_m: cells per relation, (M,)."""
+    """n_m: cells per relation, (M,); one of weight 2 is two."""
     n_weighed: NDArray[np.float64]
     """How many cells those stand for, (M,): a zero may count several times."""
     in_layer: tuple[NDArray[np.bool_], ...]
@@ -62,6 +64,8 @@ class Spec:
     unit_variance: NDArray[np.bool_]
     """Sets whose α is held at 1, (E,)."""
     priors: Priors
+    designs: tuple[Design, ...]
+    """What factors and biases regress on, where something is known of entities."""
     scaled: bool = False
     """Whether relations have scales, one for each factor."""
     symmetric: tuple[bool, ...] = ()
@@ -221,17 +225,22 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
             offset = lik.intercept(stats[m].mean)
             block = Block(m, side, ends[m][1 - side], cells, lik, stats[m].center, stats[m].scale, offset, symmetric[m])
             blocks[ends[m][side]].append(block)
-    problem = Problem(sizes, tuple(map(tuple, blocks)), biased, len(relations))
+    # The cells of a symmetric relation are there both ways.
+    counts = np.array([r.cells.weight / (2.0 if same else 1.0) for r, same in zip(relations, symmetric, strict=True)])
+    in_layer = tuple(side.counts() > 0 for r in relations for side in (r.cells.rows, r.cells.cols))
+    known = tuple(data.entities[name].covariates for name in schema.entities)
+    features = tuple(None if c is None else c.values for c in known) if any(known) else ()
+    problem = Problem(sizes, tuple(map(tuple, blocks)), biased, len(relations), features)
     spec = Spec(
         schema=schema, likelihoods=likelihoods, ends=ends, sizes=sizes, observed=observed, biased=biased,
         center=np.array([s.center for s in stats]),
         scale=np.array([s.scale for s in stats]),
         largest=np.array([s.largest for s in stats]),
         n_entities=np.array([o.sum() for o in observed], dtype=float),
-        n_cells=np.array([r.n_cells for r in relations], dtype=float),
-        n_weighed=np.array([r.n_cells * (1.0 + (lik.zero_weight - 1.0) * (1.0 - s.mean))
-                            for r, lik, s in zip(relations, likelihoods, stats, strict=True)]),
-        in_layer=tuple(side.counts() > 0 for r in relations for side in (r.cells.rows, r.cells.cols)),
+        n_cells=counts,
+        n_weighed=np.array([n * (1.0 + (lik.zero_weight - 1.0) * (1.0 - s.mean))
+                            for n, lik, s in zip(counts, likelihoods, stats, strict=True)]),
+        in_layer=in_layer,
         offset=np.array([lik.intercept(s.mean) for lik, s in zip(likelihoods, stats, strict=True)]),
         constant=sum(s.constant / (2.0 if same else 1.0) for s, same in zip(stats, symmetric, strict=True)),
         symmetric=symmetric,
@@ -240,8 +249,28 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         unit_variance=np.array([name in options.unit_variance for name in schema.entities]),
         priors=options.priors,
         scaled=can_profit(len(sizes), ends) if options.relation_scales == "auto" else bool(options.relation_scales),
+        designs=_designs(known, problem, observed, in_layer),
     )  # fmt: skip
     return spec, problem
+
+
+def _designs(
+    known: tuple[Covariates | None, ...],
+    problem: Problem,
+    observed: tuple[NDArray[np.bool_], ...],
+    in_layer: tuple[NDArray[np.bool_], ...],
+) -> tuple[Design, ...]:
+    """What the factors and each bias layer of the sets with covariates regress on."""
+    designs = []
+    for e, covariates in enumerate(known):
+        if covariates is None:
+            continue
+        designs.append(Design(e, None, 0, covariates.values, covariates.group, observed[e]))
+        for b, block in enumerate(problem.blocks[e]):
+            if problem.biased[block.layer]:
+                seen = in_layer[block.layer]
+                designs.append(Design(e, block.layer, b, covariates.values, covariates.group, seen))
+    return tuple(designs)
 
 
 def _check_memory(n_entities: int, options: FitOptions) -> None:
@@ -279,6 +308,8 @@ def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
 
     No square overflows or vanishes: a collection refuses such numbers (data/checks.py).
     """
+    if cells.rows.weight is not None:
+        return _weighed_summary(cells.rows.value.astype(np.float64), cells.rows.weight.astype(np.float64), likelihood)
     value, n = cells.rows.value, cells.n_cells
     total = sum(float(x.sum()) for x in _listed(value))
     largest = max((float(x.max(initial=0.0)) for x in _listed(value)), default=0.0)
@@ -295,6 +326,17 @@ def _summary(cells: Cells, likelihood: Likelihood) -> _Summary:
     center = np.float64(total / n)
     spread = sum(float(((x - center) ** 2).sum()) for x in _listed(value)) + (n - n_listed) * center**2
     return _Summary(0.0, float(center), float(np.sqrt(spread / n)), largest, 0.0)
+
+
+def _weighed_summary(x: NDArray[np.float64], weight: NDArray[np.float64], likelihood: Likelihood) -> _Summary:
+    """The same of cells that count as many as their weights say."""
+    n, largest = float(weight.sum()), float(x.max(initial=0.0))
+    center = float(weight @ x / n)
+    if not likelihood.standardized:
+        return _Summary(center, 0.0, 1.0, largest, float(weight @ likelihood.constant(x)))
+    if x.min() == x.max():
+        return _Summary(0.0, float(x.min()), 1.0, largest, 0.0)
+    return _Summary(0.0, center, float(np.sqrt(weight @ (x - center) ** 2 / n)), largest, 0.0)
 
 
 def _listed(value: NDArray[Any], size: int = 1 << 16) -> Iterator[NDArray[np.float64]]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gcmf.model.regression import divergences
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
@@ -73,12 +75,16 @@ def scale_costs(posterior: Posterior) -> Floats | float:
 
 
 def costs(spec: Spec, posterior: Posterior) -> Floats:
-    """What being on costs: ½ Σ_i log(S_ek/(d_e ũ_ik)), (E, K); zero where off."""
+    """What being on costs: ½ Σ_i log(S_ek/(d_e ũ_ik)), (E, K); zero where off.
+
+    With covariates, S_ek is what the prior means leave, and the divergence of the coefficients is paid too.
+    """
     on, S, d = posterior.on, posterior.moments.square, spec.n_entities[:, None]
     mean = S.sum(axis=0) / d.sum() if spec.common else S / d
     # Where α is fixed at 1, the cost is the divergence of q(u) from N(0, 1).
     prior = np.where(spec.unit_variance[:, None], S - d, d * np.log(np.where(on, mean, 1.0)))
-    return np.where(on, 0.5 * (prior - posterior.moments.log_var), 0.0)
+    cost = 0.5 * (prior - posterior.moments.log_var)
+    return np.where(on, cost + divergences(posterior) if posterior.regressions else cost, 0.0)
 
 
 def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, room: int) -> list[Change]:

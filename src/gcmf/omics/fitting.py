@@ -107,7 +107,8 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
 
         - `obsm["X_gcmf"]`: factors of the observations, each with a mean square of 1;
         - `varm["gcmf"]`, here and in each modality: weights of the features, such that the predictor is
-          intercept + X_gcmf · gcmfᵀ, for Gaussian views in the units of the data;
+          intercept + X_gcmf · gcmfᵀ, for Gaussian views in the units of the data (and weak factors, which the
+          model has and these arrays have not);
         - `uns["gcmf"]`: tables "structure" and "variance_explained" (shares of what the intercepts leave),
           and "params", all of which h5ad and h5mu files hold.
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from gcmf.data.checks import schema_faults
+from gcmf.data.covariates import Feature
 from gcmf.data.id_kind import IdKind
 from gcmf.data.schema import RelationSchema, Schema
 from gcmf.data.units import Units
@@ -18,7 +19,7 @@ from gcmf.data.zeros import Drawn
 from gcmf.errors import GcmfError, StorageError
 from gcmf.likelihoods import known
 from gcmf.model.explained import Explained
-from gcmf.model.fitted import Fitted, FittedScales
+from gcmf.model.fitted import Effects, Fitted, FittedScales
 from gcmf.storage.ids import decode
 from gcmf.storage.layout import SCHEMA, MalformedError, Matcher, refuse, refuse_faults
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
 
 #: Fields of `Fitted` that are more than arrays; each has its own place in the document.
-_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "units", "explained", "drawn", "scales")
+_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "units", "explained", "drawn", "scales", "effects")
 _INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "UInt64")
 
 
@@ -50,7 +51,13 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
             )
         ],
         "entities": [
-            {"name": name, "ids": entity.ids, "positional": entity.positional, **_write_kind(entity.kind)}
+            {
+                "name": name,
+                "ids": entity.ids,
+                "positional": entity.positional,
+                **_write_kind(entity.kind),
+                **_write_effects(fitted.effects.get(name)),
+            }
             for name, entity in ((name, fitted.vocabularies[name]) for name in fitted.schema.entities)
         ],
         "fitted": {f.name: _listed(getattr(fitted, f.name)) for f in fields(fitted) if f.name not in _OWN_PLACE},
@@ -78,6 +85,13 @@ def _write_drawn(drawn: Drawn | None) -> dict[str, Any]:
     return {} if drawn is None else {"zeros": drawn._asdict()}
 
 
+def _write_effects(effects: Effects | None) -> dict[str, Any]:
+    if effects is None:
+        return {}
+    features = [feature._asdict() for feature in effects.features]
+    return {"covariates": {**effects._asdict(), "features": features}}
+
+
 def _write_kind(kind: IdKind | None) -> dict[str, Any]:
     """Return how ids were brought, if there is more to say than their values; the categories are ids too."""
     if kind is None:
@@ -99,6 +113,8 @@ def schema_matcher(document: dict[str, Any]) -> Matcher:
     def member_of(dim: str, n: int) -> str:
         if dim == "parameters":
             return f"parameters of relation {n}"
+        if dim == "features":
+            return f"features of {entities[n]!r}"
         if dim not in ("members", "ends", "columns"):
             return dim
         if dim == "members":
@@ -155,6 +171,8 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
         units=tuple(_read_units(r, m) for m, r in enumerate(relations)),
         explained=Explained(**document["explained"]),
         scales=FittedScales(**document["scales"]) if "scales" in document else None,
+        effects={entity["name"]: _read_effects(entity["covariates"], f"entities/{e}/covariates")
+                 for e, entity in enumerate(document["entities"]) if "covariates" in entity},
         drawn={r["name"]: _read_drawn(r["zeros"], m) for m, r in enumerate(relations) if "zeros" in r},
         **arrays,
     )  # fmt: skip
@@ -183,6 +201,14 @@ def _read_units(relation: dict[str, Any], m: int) -> Units | None:
     if not known()[relation["likelihood"]["name"]].standardized:
         refuse(where, relation["units"], "nothing, as only Gaussian cells have units,")
     return Units(**relation["units"])
+
+
+def _read_effects(written: dict[str, Any], where: str) -> Effects:
+    features = tuple(Feature(**feature) for feature in written["features"])
+    effects = Effects(**{**written, "features": features})
+    if len(features) != len(effects.center) or not features:
+        refuse(f"{where}/features", len(features), f"a name for each of {len(effects.center)} features")
+    return effects
 
 
 def _read_drawn(written: dict[str, int], m: int) -> Drawn:

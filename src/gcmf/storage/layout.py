@@ -65,17 +65,29 @@ _RELATION = {"name": str, "rows": str, "cols": str, "likelihood": dict, "symmetr
 _ZEROS = {"n": int, "of": int}
 _UNITS = {"center": Piece(("columns",), -DATA, DATA), "scale": Piece(("columns",), TINY, DATA)}
 
+_COVARIATES = {
+    "features": Each({"column": str, "kind": ("number", "level", "missing"), "level": str}),
+    "group": Piece(("features",), 0, FACTOR, types=("int64",)),
+    "center": Piece(("features",), -DATA, DATA),
+    "scale": Piece(("features",), TINY, DATA),
+    "mean": Piece(("features", "factors")),
+    "std": Piece(("features", "factors"), 0.0),
+    "bias_mean": Piece(("features", "layers")),
+    "bias_std": Piece(("features", "layers"), 0.0),
+}
+_ENTITY = {
+    "name": str, "ids": _IDS, "positional": bool,
+    "kind?": {"name": str, "levels": Each(str | int | NoneType), "ordered": bool, "categories": _IDS},
+}  # fmt: skip
+
 #: What is known of a `GCMF`: the sets and relations that everything else is counted by, and the rest.
 SCHEMA = {
-    "entities": Each({
-        "name": str, "ids": _IDS, "positional": bool,
-        "kind?": {"name": str, "levels": Each(str | int | NoneType), "ordered": bool, "categories": _IDS},
-    }),
+    "entities": Each({**_ENTITY, "covariates?": dict}),
     "relations": Each({**_RELATION, "units?": dict, "zeros?": dict}),
-}  # fmt: skip
+}
 COLLECTIVE = {
     **_COMMON,
-    "entities": list,
+    "entities": Each({**_ENTITY, "covariates?": _COVARIATES}),
     "relations": Each({**_RELATION, "units?": _UNITS, "zeros?": _ZEROS}),
     "frame": ("pandas", "polars"),
     "fitted": {

@@ -41,6 +41,8 @@ def read(data: object, request: Request) -> RawCells:
         request.explain_blanks("a relation")
     for knows, reader in READERS:
         if knows(data):
+            if reader is not read_triplets:
+                request.refuse_weight()
             return reader(data, request)
     request.refuse(
         f"cannot read {type(data).__name__} data; give a 2-D NumPy array, a numpy.ma array, a scipy.sparse matrix,"

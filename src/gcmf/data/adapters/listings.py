@@ -41,12 +41,15 @@ def read_triplets(data: tuple[Source, ...], request: Request) -> RawCells:
             " needs one of each."
         )
     cells = _encoded(row, col, request.as_numbers(x), request=request)
+    cells = replace(cells, weight=request.weights(len(x)))
     cells = cells.fill_blanks() if request.filled else cells
     return replace(cells, frame="polars") if any(map(dependencies.is_polars_series, data)) else cells
 
 
-def read_long(frame: Source, request: Request, *, row: str, col: str, value: str | None) -> RawCells:
-    """Read a long frame; without a value column every line is a 1.
+def read_long(  # noqa: PLR0913 - the columns of a listing
+    frame: Source, request: Request, *, row: str, col: str, value: str | None, weight: str | None = None
+) -> RawCells:
+    """Read a long frame; without a value column every line is a 1, without one of weights each counts once.
 
     Null or NaN in the value column is a missing cell, whose ids still count; where blanks are zeros no cell can be
     missing, and it is left for the checks to refuse.
@@ -56,21 +59,24 @@ def read_long(frame: Source, request: Request, *, row: str, col: str, value: str
     faults = [
         f"relation {request.name!r}: {option}={name!r} is not a column of the frame, which has {shown}."
         f"{did_you_mean(name, map(str, opened.columns))}"
-        for option, name in (("row", row), ("col", col), ("value", value))
+        for option, name in (("row", row), ("col", col), ("value", value), ("weight", weight))
         if name is not None and name not in opened.columns
     ]
     if faults:
         raise DataError(faults)
     x = np.ones(len(opened), dtype=np.uint8) if value is None else number_values(opened[value], request)
     cells = _encoded(nw.to_native(opened[row]), nw.to_native(opened[col]), x, request=request)
-    cells = replace(cells, frame=frame_kind(opened))
+    if weight is not None:
+        request = replace(request, weight=number_values(opened[weight], request))
+    cells = replace(cells, frame=frame_kind(opened), weight=request.weights(len(x)))
     if request.filled:
         return cells.fill_blanks()
     if not any(np.isnan(x[part]).any() for part in parts(len(x))):
         return cells
     # A null id is a fault even where the value is missing too, so those lines stay for the checks to see.
     kept = ~np.isnan(x) | (cells.i[:] < 0) | (cells.j[:] < 0)
-    return replace(cells, i=cells.i[kept], j=cells.j[kept], x=x[kept])
+    kept_weight = None if cells.weight is None else cells.weight[kept]
+    return replace(cells, i=cells.i[kept], j=cells.j[kept], x=x[kept], weight=kept_weight)
 
 
 def _encoded(row: Source, col: Source, x: npt.NDArray[Any], *, request: Request) -> RawCells:

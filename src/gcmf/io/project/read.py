@@ -15,7 +15,7 @@ from gcmf.engines.select import engine_maker
 from gcmf.errors import DataError, OptionError
 from gcmf.io.project.schema import parse
 from gcmf.io.sources.columns import read_ids
-from gcmf.io.sources.features import read_features
+from gcmf.io.sources.features import read_covariates, read_features
 from gcmf.io.sources.files import guess_format
 from gcmf.io.sources.relations import read_relation
 from gcmf.io.sources.specs import EntitySpec, FeatureSpec, RelationSpec
@@ -119,6 +119,7 @@ def _read_collection(spec: ProjectSpec, folder: Path, *, report: Report) -> Coll
     from_tables: list[ReadRelation] = []
     relations: list[Relation] = []
     entities: dict[str, Vocabulary] = {}
+    tables: dict[str, Any] = {}
     for number, section in enumerate(sections):
         report(section.source, number, len(sections))
         try:
@@ -128,6 +129,8 @@ def _read_collection(spec: ProjectSpec, folder: Path, *, report: Report) -> Coll
             elif isinstance(section, FeatureSpec):
                 relations += read_features(section, folder)
             elif isinstance(section, EntitySpec):
+                if section.known:
+                    tables[section.name] = read_covariates(section, folder)
                 entities[section.name] = read_ids(section, folder)
         except DataError as error:
             faults += error.faults
@@ -135,7 +138,7 @@ def _read_collection(spec: ProjectSpec, folder: Path, *, report: Report) -> Coll
     if faults:
         raise DataError(faults)
     try:
-        return Collection(relations, {name: declared.ids for name, declared in entities.items()})
+        return Collection(relations, {name: tables.get(name, declared.ids) for name, declared in entities.items()})
     except DataError as error:
         raise DataError(_located(error.faults, from_tables)) from error
 

@@ -158,6 +158,8 @@ def _contradictions(spec: ProjectSpec, file: str) -> Iterator[str]:
                 " if a pair is the same both ways, as in friendships, false if not, as in who follows whom."
             )
         matrix = relation.format == "mtx" or relation.source.endswith((".mtx", ".mtx.gz"))
+        if relation.weight is not None and (relation.layout != "long" or matrix or relation.blanks == "zero"):
+            yield f'{where}: weight is for tables with a line per cell, of which blanks are not "zero".'
         if relation.layout == "long" and not matrix:
             for key, entity in (("row", relation.rows), ("col", relation.cols)):
                 if getattr(relation, key) is None:

@@ -1,4 +1,4 @@
-"""Tables with a line per entity: their columns become relations between the entities and their features."""
+"""Tables with a line per entity: their columns become relations between entities and features, or covariates."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from gcmf.data.adapters.arrays import dense_cells
 from gcmf.data.raw import RawCells
@@ -15,6 +16,7 @@ from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError
 from gcmf.io.sources.columns import IdColumn, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
 from gcmf.io.sources.duck import as_number, present, quote
+from gcmf.io.sources.specs import EntitySpec
 from gcmf.io.sources.tables import open_table
 
 if TYPE_CHECKING:
@@ -38,24 +40,7 @@ def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
     becomes a 0/1 column for each of its values, named "city=Rome"; booleans stay as they are. Empty is missing. The
     two relations have column sets of their own, `NAME_number` and `NAME_trait`.
     """
-    table = open_table(spec, folder)
-    where = f"features {spec.name!r}"
-    table.check_columns([spec.row, *spec.numeric, *spec.booleans, *spec.categories], where=where)
-    (lines, ids), numbers, categories = _read(table, spec, where)
-    faults = list(null_id_fault(table, spec.row, lines))
-    if not len(lines):
-        faults.append(f"{where}: {table.label} has no rows.")
-    elif not faults and len(ids) < len(lines):
-        faults += repeated_id_fault(table, spec.row)
-    for name in spec.numeric:
-        faults += [*text_fault(table, name), *_number_faults(table, name, numbers[name])]
-    for name in spec.booleans:
-        faults += _boolean_faults(table, name, numbers[name])
-    if faults:
-        raise DataError(faults)
-    order = np.argsort(lines)  # so that sums do not depend on the order of the lines
-    numbers = {name: x[order] for name, x in numbers.items()}
-    categories = {name: (value_numbers[order], values) for name, (value_numbers, values) in categories.items()}
+    ids, numbers, categories = _columns(spec, folder, key=spec.row, where=f"features {spec.name!r}")
     relations = []
     if spec.numeric:
         x = np.column_stack([numbers[name] for name in spec.numeric])
@@ -70,15 +55,52 @@ def read_features(spec: FeatureSpec, folder: Path) -> list[Relation]:
     return relations
 
 
-def _read(table: Table, spec: FeatureSpec, where: str) -> tuple[Coded, dict[str, Floats], dict[str, Coded]]:
-    """Return the ids, the numbers and booleans as floats with NaN for null, and the categories."""
-    columns = [id_sql(table, spec.row)]
+def read_covariates(spec: EntitySpec, folder: Path) -> pd.DataFrame:
+    """Return the covariates of an entity set, with its ids as index, as `Collection` takes them."""
+    ids, numbers, categories = _columns(spec, folder, key=spec.id, where=f"entities {spec.name!r}")
+    levels = {name: pd.Categorical.from_codes(codes, values.ids) for name, (codes, values) in categories.items()}
+    return pd.DataFrame({**numbers, **levels}, index=ids.ids)
+
+
+def _columns(
+    spec: FeatureSpec | EntitySpec, folder: Path, *, key: str, where: str
+) -> tuple[Vocabulary, dict[str, Floats], dict[str, Coded]]:
+    """Return the ids, and numbers, booleans and categories in their order; refuse what is wrong in any column."""
+    table = open_table(spec, folder)
+    dates = spec.dates if isinstance(spec, EntitySpec) else ()
+    table.check_columns([key, *spec.numeric, *spec.booleans, *dates, *spec.categories], where=where)
+    (lines, ids), numbers, categories = _read(table, spec, dates, key=key, where=where)
+    faults = list(null_id_fault(table, key, lines))
+    if not len(lines):
+        faults.append(f"{where}: {table.label} has no rows.")
+    elif not faults and len(ids) < len(lines):
+        faults += repeated_id_fault(table, key)
+    for name in spec.numeric:
+        faults += [*text_fault(table, name), *_number_faults(table, name, numbers[name])]
+    for name in spec.booleans:
+        faults += _boolean_faults(table, name, numbers[name])
+    for name in dates:
+        faults += _date_faults(table, name)
+    if faults:
+        raise DataError(faults)
+    order = np.argsort(lines)  # so that sums do not depend on the order of the lines
+    numbers = {name: x[order] for name, x in numbers.items()}
+    categories = {name: (value_numbers[order], values) for name, (value_numbers, values) in categories.items()}
+    return ids, numbers, categories
+
+
+def _read(
+    table: Table, spec: FeatureSpec | EntitySpec, dates: tuple[str, ...], *, key: str, where: str
+) -> tuple[Coded, dict[str, Floats], dict[str, Coded]]:
+    """Return the ids, the numbers, booleans and dates (in days) as floats with NaN for null, and the categories."""
+    columns = [id_sql(table, key)]
     columns += [number_sql(table, name, where=where) for name in spec.numeric]
     columns += [_boolean_sql(table, name) for name in spec.booleans]
+    columns += [_date_sql(name) for name in dates]
     columns += [present(name) if table.columns[name] == "VARCHAR" else f"CAST({quote(name)} AS VARCHAR)"
                 for name in spec.categories]  # fmt: skip
     ids, categories = IdColumn(), {name: IdColumn() for name in spec.categories}
-    numbers: dict[str, list[Floats]] = {name: [np.empty(0)] for name in (*spec.numeric, *spec.booleans)}
+    numbers: dict[str, list[Floats]] = {name: [np.empty(0)] for name in (*spec.numeric, *spec.booleans, *dates)}
     for batch in table.batches(*columns):
         ids.add(batch.column(0))
         for at, values in enumerate(numbers.values(), start=1):
@@ -87,6 +109,20 @@ def _read(table: Table, spec: FeatureSpec, where: str) -> tuple[Coded, dict[str,
             texts.add(batch.column(at))
     whole = {name: np.concatenate(values) for name, values in numbers.items()}
     return ids.finish(), whole, {name: texts.finish() for name, texts in categories.items()}
+
+
+def _date_sql(name: str) -> str:
+    """Return a column of dates or times in SQL, as days since 1970."""
+    return f"CAST(epoch(TRY_CAST({quote(name)} AS TIMESTAMP)) AS DOUBLE) / 86400"
+
+
+def _date_faults(table: Table, name: str) -> Iterator[str]:
+    bad = table.first(f"{quote(name)} IS NOT NULL AND TRY_CAST({quote(name)} AS TIMESTAMP) IS NULL", name)
+    if bad:
+        yield (
+            f"{table.label}, column {name!r}, row {bad[0]}: {bad[1]!r} is no date; write dates as 2020-12-31, or leave"
+            " it empty if it is missing."
+        )
 
 
 def _boolean_sql(table: Table, name: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.data.adapters.arrays import dense_cells
+from gcmf.data.checks import MOST_WEIGHT
 from gcmf.data.raw import RawCells, narrow
 from gcmf.data.relation import Relation
 from gcmf.data.schema import check_likelihood, likelihood_support
@@ -84,10 +85,12 @@ def read_relation(spec: RelationSpec, folder: Path) -> ReadRelation:
 def _read_long(table: Table, spec: RelationSpec) -> RawCells:
     where = f"relation {spec.name!r}"
     row, col, value = spec.row or "", spec.col or "", spec.value
-    table.check_columns([name for name in (row, col, value) if name is not None], where=where)
+    table.check_columns([name for name in (row, col, value, spec.weight) if name is not None], where=where)
     x_sql = number_sql(table, value, where=where) if value else "CAST(1 AS DOUBLE)"
-    rows, cols, values = IdColumn(), IdColumn(), [np.empty(0, np.float32)]
-    for batch in table.batches(id_sql(table, row), id_sql(table, col), x_sql):
+    weight_sql = [number_sql(table, spec.weight, where=where)] if spec.weight else []
+    rows, cols, values, weights = IdColumn(), IdColumn(), [np.empty(0, np.float32)], [np.empty(0)]
+    for batch in table.batches(id_sql(table, row), id_sql(table, col), x_sql, *weight_sql):
+        weights += [batch.column(3).to_numpy(zero_copy_only=False).astype(np.float64)] if spec.weight else []
         rows.add(batch.column(0))
         cols.add(batch.column(1))
         values.append(narrow(batch.column(2).to_numpy(zero_copy_only=False)))
@@ -96,13 +99,26 @@ def _read_long(table: Table, spec: RelationSpec) -> RawCells:
     i, row_ids = rows.finish()
     j, col_ids = cols.finish()
     faults = [*null_id_fault(table, row, i), *null_id_fault(table, col, j), *_long_faults(table, spec, x)]
+    weight = np.concatenate(weights) if spec.weight else None
+    if weight is not None:
+        faults += _weight_faults(table, spec.weight or "", weight)
     if faults:
         raise DataError(faults)
     filled = spec.blanks == "zero"
     listed = x != 0 if filled else ~np.isnan(x)
     if not listed.all():
         i, j, x = i[listed], j[listed], narrow(x[listed])
-    return RawCells(row_ids, col_ids, i, j, x, filled=filled)
+        weight = None if weight is None else weight[listed]
+    return RawCells(row_ids, col_ids, i, j, x, filled=filled, weight=weight)
+
+
+def _weight_faults(table: Table, column: str, weight: Floats) -> Iterator[str]:
+    """Yield the fault of weights that are not above 0, such as null ones."""
+    if ((weight > 0) & (weight <= MOST_WEIGHT)).all():
+        return
+    rule = f"a weight is a number above 0 and at most {MOST_WEIGHT:g}; drop lines that are not to count."
+    condition = f"{{x}} IS NULL OR NOT ({{x}} > 0 AND {{x}} <= {MOST_WEIGHT})"
+    yield from list(text_fault(table, column)) or _bad_values(table, column, condition, rule)
 
 
 def _long_faults(table: Table, spec: RelationSpec, x: Floats) -> Iterator[str]:

@@ -54,6 +54,8 @@ class RelationSpec(Section):
     """The column of column ids."""
     value: str | None = None
     """The column of values; without it, every pair that is listed is a 1."""
+    weight: str | None = None
+    """The column of weights, how many cells a line counts as; without it, each counts once."""
     likelihood: str = "gaussian"
     blanks: Literal["missing", "zero"] | None = None
     """What a cell that is not listed is."""
@@ -81,10 +83,23 @@ class FeatureSpec(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class EntitySpec(Section):
-    """Ids that belong to an entity set whether or not a cell mentions them."""
+    """Ids that belong to an entity set whether or not a cell mentions them, and covariates: what is known of them."""
 
     id: str
     """The column of ids."""
+    numeric: tuple[str, ...] = ()
+    """Columns of numbers on which the set's factors and biases regress,"""
+    categories: tuple[str, ...] = ()
+    """of categories,"""
+    booleans: tuple[str, ...] = ()
+    """of 0/1, true/false,"""
+    dates: tuple[str, ...] = ()
+    """and of dates or times."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it names covariates."""
+        return bool(self.numeric or self.categories or self.booleans or self.dates)
 
 
 Report = Callable[[str, int, int], object]
