@@ -17,7 +17,7 @@ from helpers import random_sample
 from strategies import network, relation
 from toys import CELL, GAUSSIAN, HYBRID, JAAKKOLA, LOGISTIC, PAPER, PROPER, VAGUE, toy
 
-N = 40_000
+N = 50_000
 
 
 def log_normal(x, mean, var):
