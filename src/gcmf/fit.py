@@ -16,7 +16,7 @@ from gcmf.methods import redraw
 from gcmf.methods.point import Point
 from gcmf.methods.run import GOOD, Run
 from gcmf.methods.stages import Refinement, Stages
-from gcmf.methods.variational import Variational, most_factors
+from gcmf.methods.variational import Variational, most_shared
 from gcmf.model.dispersion import overdispersed
 from gcmf.model.fitted import summarize
 from gcmf.model.spec import build
@@ -267,7 +267,7 @@ def _pattern(spec: Spec, options: FitOptions) -> NDArray[np.bool_]:
     """Which factors may live where: all of them everywhere, or what the options say, (E, K)."""
     names, pattern = spec.schema.entities, options.pattern
     if pattern is None:
-        n_factors = min(options.n_start, most_factors(spec)) if options.n_factors == "auto" else options.n_start
+        n_factors = min(options.n_start, most_shared(spec)) if options.n_factors == "auto" else options.n_start
         return np.ones((len(names), n_factors), dtype=bool)
     if set(pattern) != set(names):
         msg = f"The pattern names {sorted(pattern)}, but the entity sets are {sorted(names)}."

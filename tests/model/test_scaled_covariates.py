@@ -198,12 +198,11 @@ def test_the_rank_of_repeated_and_self_relations(ends, rank):
     assert _rank((10.0, 20.0, 30.0), ends) == rank
 
 
-def test_the_most_factors_of_a_network():
-    spec = SimpleNamespace(n_entities=np.array([100.0]), ends=((0, 0),), directed=np.array([False]), scaled=True)
-    assert most_factors(spec) == 50
-    assert most_factors(SimpleNamespace(**{**vars(spec), "directed": np.array([True])})) == 100
-    twice = SimpleNamespace(
-        n_entities=np.array([100.0, 80.0]), ends=((0, 1), (1, 0)), directed=np.array([False, False]), scaled=True
-    )
-    assert most_factors(twice) == 80
-    assert most_factors(SimpleNamespace(**{**vars(twice), "scaled": False})) == 40
+def test_the_most_factors_of_networks_and_repeated_relations():
+    given = {"n_entities": np.array([100.0, 80.0]), "common": False}
+    for ends, directed, scaled, most in [
+        (((0, 0),), (False,), True, 50), (((0, 0),), (True,), True, 100),
+        (((0, 1), (1, 0)), (False, False), True, 80), (((0, 1), (1, 0)), (False, False), False, 40),
+    ]:  # fmt: skip
+        spec = SimpleNamespace(**{**given, "ends": ends, "directed": np.array(directed), "scaled": scaled})
+        assert most_factors(spec) == most

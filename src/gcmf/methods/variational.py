@@ -230,17 +230,26 @@ def _alike(one: Posterior, other: Posterior) -> bool:
     return np.array_equal(one.on, other.on)
 
 
+def most_shared(spec: Spec) -> int:
+    """The most factors that live everywhere: half of what the largest relation could hold without any noise.
+
+    With as many factors as columns noise is no longer told from signal.
+    """
+    largest = max(min(spec.n_entities[r], spec.n_entities[c]) for r, c in spec.ends)
+    return int(min(max(largest // 2, FEW), AUTO_MAX))
+
+
 def most_factors(spec: Spec) -> int:
     """The most factors that a fit takes by itself: half of what the collection could hold without any noise.
 
     Every relation is reproduced by as many factors as one of its two sets has entities: so many as the smallest
-    choice of sets has that leaves no relation without. With as many factors noise is no longer told from signal.
+    choice of sets has that leaves no relation without.
     With scales, repeated relations can have such factors each, and directed ones those that send and their mates.
     """
     ends = [(min(pair), max(pair)) for pair in spec.ends]
     ends = ends + [pair for pair, way in zip(ends, spec.directed, strict=True) if way] if spec.scaled else [*{*ends}]
     rank = _rank(tuple(spec.n_entities.tolist()), tuple(sorted(ends)))
-    return int(min(max(rank // 2, FEW), AUTO_MAX))
+    return most_shared(spec) if spec.common else int(min(max(rank // 2, FEW), AUTO_MAX))
 
 
 @cache
