@@ -129,7 +129,7 @@ class CpuEngine(HostState):
                 del self._passes[wider]
             layout, edges = self._layouts[e], self._edges[e]
             self._passes[e, width] = _Pass(layout, edges, width, self._threads)
-            reach = {block.other: np.zeros((3, width)) for block in blocks}
+            reach = {block.other: np.zeros((4, width)) for block in blocks}
             self._passes[e, width].reach = reach
             for b, block in enumerate(blocks):
                 partner_bias = np.zeros(self._problem.sizes[block.other], self._dtype)
