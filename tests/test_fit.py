@@ -20,7 +20,7 @@ from gcmf.likelihoods import Bernoulli
 from gcmf.methods import run as iteration
 from gcmf.methods import warm_up
 from gcmf.methods.run import GOOD, Run
-from gcmf.methods.variational import Variational
+from gcmf.methods.variational import Variational, most_factors, most_shared
 from gcmf.model.elbo import elbo
 from gcmf.model.posterior import given_of
 from gcmf.model.spec import build
@@ -322,6 +322,29 @@ def test_what_growth_found_is_not_lost_to_a_later_overflow(monkeypatch):
     run.restore(GOOD)
     np.testing.assert_array_equal(run.engine.fetch().mean[0], state.mean[0])
     np.testing.assert_array_equal(run.posterior.on, on)
+
+
+def test_a_trial_switches_off_what_it_brought_for_nothing():
+    """In a trial there are more factors than may stay: those that cost more than they gain go all the same."""
+    run, options = begun(low_rank(), n_factors=6, max_iter=60)
+    method = Variational(run, options, np.random.default_rng(1), lambda: False)
+    method._max_factors = 3
+    for _ in range(30):
+        run.sweep()
+    assert method._restructure()
+    assert run.posterior.n_factors == 2
+
+
+def test_the_most_factors_that_a_fit_takes_by_itself():
+    """Half of the smallest choice of sets that leaves no relation without one of its two, whatever their order."""
+    sizes = {"image": 60, "left": 14, "right": 12}
+    pairs = [("image", "left"), ("image", "right"), ("left", "right")]
+    for order in (pairs, pairs[::-1]):
+        data = Collection([Relation(f"{a} {b}", a, b, np.eye(sizes[a], sizes[b])) for a, b in order])
+        spec, _ = build(data, FitOptions())
+        assert (most_shared(spec), most_factors(spec)) == (7, 13)
+        common, _ = build(data, FitOptions(sharing="common"))
+        assert most_factors(common) == 7
 
 
 def test_an_unknown_device_is_refused_before_the_data_are_looked_at():

@@ -15,7 +15,7 @@ from gcmf.engines.compiled import kernel
 from gcmf.engines.records import CHUNK
 from gcmf.engines.simd import call
 from gcmf.errors import OptionError
-from gcmf.likelihoods import Bernoulli, CellMath, ParameterPrior, Poisson
+from gcmf.likelihoods import Bernoulli, CellMath, NegativeBinomial, ParameterPrior, Poisson
 from laplace import Laplace
 
 KINDS = (Bernoulli("cell"), Bernoulli("cell", zero_weight=7.5), Poisson("exact"), Poisson("tight"), Poisson("cell"),
@@ -34,16 +34,14 @@ def cases(likelihood):
     return (a.ravel() for a in np.meshgrid(counts, M, V, indexing="ij"))
 
 
-def compiled(likelihood, dtype, x, m, v, p):
+def compiled(likelihood, dtype, x, m, v, p, wanted=likelihood_kernels.BOTH):
     """w, wz and the value of each cell, every one a chunk of its own."""
     address, rows = likelihood_kernels.weigh_chunk_at(likelihood, dtype), []
     for cell in zip(x, m, v, strict=True):
         chunk = np.zeros((6, CHUNK), dtype)
         chunk[:4, 0] = *cell, 1.0
         at = [row.ctypes.data for row in chunk]
-        value = called(
-            address, (1, *at[:4], likelihood.zero_weight, len(p), p.ctypes.data, *at[4:], likelihood_kernels.BOTH)
-        )
+        value = called(address, (1, *at[:4], likelihood.zero_weight, len(p), p.ctypes.data, *at[4:], wanted))
         rows.append((*chunk[4:, 0].astype(float), value))
     return np.array(rows).T
 
@@ -60,6 +58,17 @@ def test_functions_of_a_cell(likelihood):
     size = np.maximum(np.abs(w * m), 1)
     np.testing.assert_allclose(got_wz / size, wz / size, atol=1e-12)
     np.testing.assert_allclose(got_value, likelihood.value(x, m, v, p), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("likelihood", [Bernoulli(), NegativeBinomial()], ids=repr)
+def test_values_or_weights_alone_are_those_of_both(likelihood):
+    x, m, v = cases(likelihood)
+    p = likelihood.start(1e5, 3.0, ParameterPrior(1.0, 1.0, point=False))
+    both = compiled(likelihood, np.float64, x, m, v, p)
+    weights = compiled(likelihood, np.float64, x, m, v, p, likelihood_kernels.WEIGHTS)
+    values = compiled(likelihood, np.float64, x, m, v, p, likelihood_kernels.VALUES)
+    np.testing.assert_allclose(weights[:2], both[:2], rtol=1e-14)
+    np.testing.assert_allclose(values[2], both[2], rtol=1e-14)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-12), (np.float32, 3e-6)])

@@ -190,3 +190,12 @@ def test_a_feature_nobody_observed_is_expected_to_be_like_the_others():
     np.testing.assert_allclose(filled[:, 1], np.delete(gfa.mean_[1], 1).mean(), rtol=1e-3)
     predicted = gcmf.CCA(n_factors=3, random_state=0).fit(X, Y).predict(X)
     np.testing.assert_allclose(predicted[:, 1], filled[:, 1], rtol=1e-2)
+
+
+def test_the_number_of_factors_may_be_left_to_the_fit():
+    (_, views), rng = simulate(), np.random.default_rng(0)
+    assert gcmf.GFA("auto", random_state=0).fit(views).n_factors_active_ == len(PATTERN)
+    x = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 20)) + 0.3 * rng.normal(size=(60, 20))
+    assert gcmf.PCA("auto", random_state=0).fit(x).n_factors_active_ == 3
+    with pytest.raises(gcmf.errors.OptionError, match="'auto'"):
+        gcmf.PCA("all").fit(x)

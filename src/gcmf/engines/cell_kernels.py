@@ -58,7 +58,7 @@ def cell_functions(dtype: np.dtype[Any]) -> dict[str, int]:
 def pack(mean, var, active, pairs, reach):
     """The active columns of means and of variances side by side, each padded with zeros: pairs (n, 2 Kp).
 
-    reach (3, Kp): the largest ū² and ū² + ũ of each factor, and first in the last row the largest |ū_j|².
+    reach (4, Kp): the largest ū², ū² + ũ and ũ of each factor, and first in the last row the largest |ū_j|².
     """
     width = pairs.shape[1] // 2
     reach[:] = 0.0
@@ -71,7 +71,8 @@ def pack(mean, var, active, pairs, reach):
             length += square
             reach[0, k] = max(reach[0, k], square)
             reach[1, k] = max(reach[1, k], square + u_var)
-        reach[2, 0] = max(reach[2, 0], length)
+            reach[2, k] = max(reach[2, k], u_var)
+        reach[3, 0] = max(reach[3, 0], length)
         for k in range(len(active), width):
             pairs[i, k] = pairs[i, width + k] = 0
 
@@ -91,7 +92,8 @@ def pack_scaled(mean, var, active, scale, scale_var, mates, pairs, reach):
             length += square
             reach[0, k] = max(reach[0, k], square)
             reach[1, k] = max(reach[1, k], square + spread)
-        reach[2, 0] = max(reach[2, 0], length)
+            reach[2, k] = max(reach[2, k], spread)
+        reach[3, 0] = max(reach[3, 0], length)
         for k in range(len(active), width):
             pairs[i, k] = pairs[i, width + k] = 0
 

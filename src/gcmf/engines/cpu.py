@@ -164,7 +164,7 @@ class CpuEngine(HostState):
             # Each relation scales its partners by itself; where none does, one room serves all relations of a set.
             room = other if given.scales is None and other != e else -1 - block.layer
             pairs, least_squares = self._pairs_of(other, width, room), block.likelihood.least_squares
-            reach = work.reach.setdefault(room, np.zeros((3, width)))
+            reach = work.reach.setdefault(room, np.zeros((4, width)))
             if other == e:
                 twin = next(n for n, twin in enumerate(blocks) if twin.layer == theirs)
                 work.set_own(b, twin, block, given.scales)

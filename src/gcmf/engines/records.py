@@ -58,7 +58,7 @@ BLOCK = np.dtype([
     ("listed", CELLS),  # every observed cell, one by one
     ("least_squares", np.bool_),  # w is the same for all cells (times their weight) and z = x: no predictor is needed
     ("mild", np.bool_),  # see Likelihood.mild
-    ("reach", array(np.float64)),  # (3, Kp): the largest factors of the partners, see pack
+    ("reach", array(np.float64)),  # (4, Kp): the largest factors of the partners, see pack
     ("zero_weight", np.float64),  # how many cells each observed zero stands for
     ("scale", np.float64),  # multiplies the sums
     ("slope", np.float64),  # by how much the bound changes with the value of the cells

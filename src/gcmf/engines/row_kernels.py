@@ -281,11 +281,12 @@ def _is_short(rows, row, scratch):
         if not blocks[b].mild:
             return False
         S, moved, wider = sums[b], bias[b] - old_bias[b], abs(bias_var[b] - old_bias_var[b])
-        reach, far, wide = array_of(blocks[b].reach, (3, width), np.float64), 0.0, wider
+        reach, far, wide = array_of(blocks[b].reach, (4, width), np.float64), 0.0, wider
         for k in range(n_u):
             far += abs(step[k]) * math.sqrt(reach[0, k])
-            wide += abs(var[k] - old_var[k]) * reach[1, k]
-        farthest = max(farthest, min(far, length * math.sqrt(reach[2, 0])) + abs(moved))
+            # v = Σ_k [ũ_ik (ū_jk² + ũ_jk) + ū_ik² ũ_jk]: the means of the row move it too.
+            wide += abs(var[k] - old_var[k]) * reach[1, k] + abs(mean[k] ** 2 - old_mean[k] ** 2) * reach[2, k]
+        farthest = max(farthest, min(far, length * math.sqrt(reach[3, 0])) + abs(moved))
         widest = max(widest, wide)
         squares += moved * moved * S[width + SCALARS, WEIGHT]
         spreads += wider * S[width + SCALARS, WEIGHT]
@@ -294,6 +295,7 @@ def _is_short(rows, row, scratch):
             beside = dot_row(S, k, step, begin, begin + LANES) + 2.0 * dot_row(S, k, step, begin + LANES, width)
             squares += step[k] * (beside + 2.0 * moved * S[width + FIRST, k])
             spreads += abs(var[k] - old_var[k]) * (S[k, k] + S[width + SPREAD, k])
+            spreads += abs(mean[k] ** 2 - old_mean[k] ** 2) * S[width + SPREAD, k]
     reached = farthest + 0.5 * widest
     if reached > 1.0:
         return False

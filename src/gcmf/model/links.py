@@ -48,6 +48,8 @@ class Layers(NamedTuple):
 def fill(layers: Layers) -> tuple[Floats, Floats]:
     """Return mean and variance of all biases: as they are where there are cells, else what the others say of them."""
     mean, var = np.where(layers.seen, layers.mean, layers.center), np.where(layers.seen, layers.var, layers.scale)
+    if layers.seen.all():
+        return mean, var
     for group in linked(layers):
         part = layers.only(group)
         sigma = covariance(part)
