@@ -122,30 +122,38 @@ class Variational:
         return dropped
 
     def _grow(self) -> bool:
-        """Offer every relation one more private factor, and twice as many each time that some of them pay.
+        """Offer every relation one more private factor, and all of them one, and twice as many while some of them pay.
 
         The warm-up lets strong factors hide weak ones: what a small relation has of its own shows only once the
-        others are settled.
+        others are settled, and so does what is weak in all of them.
         """
         run, spec = self._run, self._run.spec
-        room = min(self._max_factors - run.posterior.n_factors, len(spec.ends) * self._n_offered)
+        room = min(self._max_factors - run.posterior.n_factors, self._n_kinds * self._n_offered)
         # With a common α every factor lives in all sets: none is private.
         if not self._switching or spec.common or room == 0 or self._n_trials == MAX_TRIALS:
             return False
         self._n_trials += 1
-        on, reach = self._private(room)
+        on, reach = self._offered(room)
         pays = self._try(lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng, reach=reach), room)
         self._n_offered = 2 * self._n_offered if pays else 1
         return pays
 
-    def _private(self, n: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Where n factors live of which each is private to a relation, the relations in turn: (E, n) and (M, n)."""
-        spec, on = self._run.spec, np.zeros((len(self._run.spec.sizes), n), dtype=bool)
-        relations = self._rng.permutation(len(spec.ends)).tolist()
-        reach = np.zeros((len(relations), n), dtype=bool)
+    @property
+    def _n_kinds(self) -> int:
+        """How many kinds of factors are offered: those private to each relation, and those of all."""
+        n_relations = len(self._run.spec.ends)
+        return n_relations + (n_relations > 1)
+
+    def _offered(self, n: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Where n factors live, the kinds in turn: (E, n) and (M, n)."""
+        spec = self._run.spec
+        on, reach = (np.zeros((n_of, n), dtype=bool) for n_of in (len(spec.sizes), len(spec.ends)))
+        kinds = self._rng.permutation(self._n_kinds).tolist()
         for column in range(n):
-            m = relations[column % len(relations)]
-            on[list(spec.ends[m]), column] = reach[m, column] = True
+            kind = kinds[column % len(kinds)]
+            relations = [kind] if kind < len(spec.ends) else range(len(spec.ends))
+            for m in relations:
+                on[list(spec.ends[m]), column] = reach[m, column] = True
         return on, reach
 
     def _join(self) -> bool:
@@ -180,7 +188,7 @@ class Variational:
             return False
         n_more = max(min(n, most_factors(spec) - n), 0) if self._auto else N_BEYOND
         everywhere = [np.ones((n_of, n_more), dtype=bool) for n_of in (len(spec.sizes), len(spec.ends))]
-        on, reach = everywhere if spec.common else self._private(n_more)
+        on, reach = everywhere if spec.common else self._offered(n_more)
         pays = n_more > 0 and self._try(
             lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng, reach=reach), n_more, keep=self._auto
         )
