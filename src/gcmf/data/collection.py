@@ -16,7 +16,7 @@ from gcmf.data.covariates import is_table, read_table, table_ids
 from gcmf.data.relation import Relation
 from gcmf.data.schema import Schema
 from gcmf.data.split import folds, split
-from gcmf.errors import DataError, counted
+from gcmf.errors import DataError, counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -184,7 +184,8 @@ class Collection:
     def __repr__(self) -> str:
         sizes = {"relation": len(self.relations), "entity set": len(self.entities), "cell": self.n_cells}
         lines = [f"<Collection: {', '.join(counted(size, noun) for noun, size in sizes.items())}>"]
-        lines += [f"  {bound.schema}, {bound.size}" for bound in self.relations.values()]
+        relations = [f"{bound.schema}, {bound.size}" for bound in self.relations.values()]
+        lines += [f"  {line}" for line in few(relations, "relations")]
         lines.append("  entities: " + ", ".join(map(str, self.entities.values())))
         return "\n".join(lines)
 
