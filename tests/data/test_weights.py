@@ -72,6 +72,7 @@ def test_weights_of_one_change_nothing():
     np.testing.assert_allclose(weighed.elbo_trace_, plain.elbo_trace_, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")  # more factors would meet every cell
 def test_heavy_cells_are_followed_more_closely():
     i, j, x, _ = listing("gaussian")
     heavy = np.zeros(len(x), dtype=bool)
