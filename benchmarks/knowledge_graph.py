@@ -69,9 +69,7 @@ def simulate(n: int, n_relations: int, seed: int) -> Graph:
         row[rng.choice(len(MATE), SEEN, replace=False)] = rng.choice([-1.5, 1.5], SEEN)
     theta = -3.0 + np.einsum("mk,ik,jk->mij", strength, u, u[:, MATE])
     links = (rng.random(theta.shape) < 1.0 / (1.0 + np.exp(-theta))).astype(float)
-    relations = [
-        gcmf.Relation(f"r{m}", "thing", "thing", x, "bernoulli", symmetric=False) for m, x in enumerate(links)
-    ]
+    relations = [gcmf.Relation(f"r{m}", "thing", "thing", x, "bernoulli", symmetric=False) for m, x in enumerate(links)]
     train, test = gcmf.Collection(relations).split(0.2, random_state=seed)
     return Graph(train, test, theta, strength)
 
@@ -87,7 +85,7 @@ def average_precision(model: gcmf.GCMF, graph: Graph) -> tuple[float, float]:
 
 
 def seen_right(model: gcmf.GCMF, graph: Graph) -> float:
-    """The share of (relation, factor) whose being seen is found, with each factor taken for the true one it is most like."""
+    """The share of pairs (relation, factor) that are found seen or not as they are; factors are matched by that."""
     found = (model.strengths().to_numpy() != 0).astype(float)
     true = (graph.strength != 0).astype(float)
     match = np.array([np.abs(true - column[:, None]).sum(axis=0).argmin() for column in found.T], dtype=int)

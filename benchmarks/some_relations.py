@@ -1,10 +1,10 @@
-"""Factors that act in some relations only: solrCMF's example, python benchmarks/some_relations.py [--seeds 20] [FILE ...].
+"""Factors in some relations only, solrCMF's example: python benchmarks/some_relations.py [--seeds 20] [FILE ...].
 
 Three sets of 100, 50 and 50 entities and four relations, two of them between the same sets; five sparse orthogonal
 factors, each in some of the relations with a strength of its own; two thirds of the variance is noise. The example is
-that of solrCMF's README (F. Held and others, arXiv:2405.10067), simulated here as it is described there. FILE: .npz files
-of the data that solrCMF's own simulator draws, as x0_1, x0_2, x1_2_0, x1_2_1 and the same with t for the truth. Prints
-in how many the exact pattern is found with defaults, and the error relative to the size of the truth.
+that of solrCMF's README (F. Held and others, arXiv:2405.10067), simulated here as it is described there. FILE: .npz
+files of the data that solrCMF's own simulator draws, as x0_1, x0_2, x1_2_0, x1_2_1 and the same with t for the truth.
+Prints in how many the exact pattern is found with defaults, and the error relative to the size of the truth.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def simulate(seed: int) -> dict[str, Floats]:
 
 
 def sparse_orthonormal(n: int, k: int, rng: np.random.Generator) -> Floats:
-    """Columns of length 1, each zero but for a quarter; orthogonal where they overlap, by projections that keep zeros."""
+    """Columns of length 1, each zero but for a quarter, and orthogonal to each other."""
     v = np.zeros((n, k))
     for column in range(k):
         kept = rng.choice(n, round(NONZERO * n), replace=False)

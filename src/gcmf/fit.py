@@ -110,8 +110,8 @@ class Fit:
         found = outweighed(self.spec, self.posterior, data)
         names = ", ".join(f"{self.spec.schema.relations[m].name!r} ({mean:.3g})" for m, mean in found.items())
         return names and (
-            f"cells are met exactly, without noise, where they weigh more than 1 on average: {names}. A weight of 2 says"
-            " that the same number was measured twice; divide weights that say something else by their mean."
+            f"cells are met exactly, without noise, where they weigh more than 1 on average: {names}. A weight of 2"
+            " says that the same number was measured twice; divide weights that say something else by their mean."
         )
 
     @property

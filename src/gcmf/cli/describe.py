@@ -85,7 +85,7 @@ def _factors(report: dict[str, Any]) -> Table:
 
 
 def _adds(factor: dict[str, Any], relations: list[dict[str, Any]]) -> str:
-    """What a factor adds to its relations, most first, with a minus where its sign is negative; where it is received."""
+    """What a factor adds to its relations, most first, a minus where its sign is negative; where it receives."""
     own = [relation for relation in relations if relation["name"] in factor["relations"]]
     strength = {r["name"]: r["strength"][factor["name"]] if "strength" in r else 1.0 for r in own}
     share = {r["name"]: r["explained"][factor["name"]] for r in own}

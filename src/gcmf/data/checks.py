@@ -87,7 +87,7 @@ def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]
                 f"entities={{{name!r}: ...}}: no relation uses the entity set {name!r}, so nothing observes"
                 f" it; there are {', '.join(map(repr, known))}.{did_you_mean(name, known)}"
             )
-        if _has_matrix(ids):
+        if isinstance(ids, tuple) and _has_matrix(ids):
             yield (
                 f"entities={{{name!r}: (ids, matrix)}}: the matrix is a {type(ids[1]).__name__}, and must be of"
                 " scipy.sparse. Give a dense one as pandas.DataFrame(matrix, index=ids)."
@@ -100,7 +100,8 @@ def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]
             yield f"entities={{{name!r}: {ids!r}}} must be a list of ids."
 
 
-def _has_matrix(ids: object) -> bool:
+def _has_matrix(ids: Any) -> bool:  # noqa: ANN401 - whatever a user gives
+    """Whether somebody gives a matrix beside the ids, as is done with sparse ones."""
     return isinstance(ids, tuple) and len(ids) in (2, 3) and getattr(ids[1], "ndim", 0) == 2
 
 

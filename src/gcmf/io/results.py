@@ -125,7 +125,7 @@ def describe(model: GCMF) -> dict[str, Any]:
         {
             "name": str(name), "role": row["role"], "relations": list(row["relations"]),
             "activity": {entity: float(row[entity]) for entity in model.schema_.entities},
-            **({} if mates is None else {"mate": mates[name]}),
+            **({} if mates is None else {"mate": str(mates[str(name)])}),
         }
         for name, row in structure_table(model.fitted_).iterrows()
     ]  # fmt: skip

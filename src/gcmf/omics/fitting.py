@@ -202,7 +202,9 @@ def _augmented(augment: Augment, views: Views, mods: Mapping[str, Any]) -> list[
         _check_ends(name, (a, b), mods)
         x = _cut(name, matrix, (mods[a], mods[b]), (used[a], used[b]))
         cells = _read_named(x, Request(name, a, b, "zero"), rows=used[a].var, cols=used[b].var)
-        relations.append(Relation(name, a, b, cells, guess_likelihood(x), symmetric=_is_mirrored(x) if a == b else None))
+        relations.append(
+            Relation(name, a, b, cells, guess_likelihood(x), symmetric=_is_mirrored(x) if a == b else None)
+        )
     return relations
 
 

@@ -46,7 +46,8 @@ def draw_schema(ax: Axes, of: Collection | GCMF) -> None:
             color = LIKELIHOOD_COLORS.get(relation.likelihood, MUTED)
             ax.plot(line[:, 0], line[:, 1], color=color, linewidth=2.5 if few else 5, zorder=1)
             text = f"{relation.name}\n{notes[relation.name]}" if few else _many(relations)
-            ax.text(*at, text, color=color, fontsize=9, bbox=_box(PAPER, 0.25), zorder=2, **middle)
+            x, y = at.tolist()
+            ax.text(x, y, text, color=color, fontsize=9, bbox=_box(PAPER, 0.25), zorder=2, **middle)
             drawn += [line, at[None]]
     for (x, y), name in zip(places, schema.entities, strict=True):
         text = f"{name}\n{sizes[name]:,}"

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -104,10 +104,12 @@ class Look:
 
     def first(self, column: str) -> list[Any]:
         """The first values of a column, of the same lines as `first_numbers`."""
-        return [value for (value,) in self.table.ask(f"SELECT {quote(column)} FROM {self.table.sql} LIMIT {_FIRST_LINES}")]
+        return [
+            value for (value,) in self.table.ask(f"SELECT {quote(column)} FROM {self.table.sql} LIMIT {_FIRST_LINES}")
+        ]
 
     def both_ways(self, row: str, col: str, value: str | None) -> tuple[float, bool]:
-        """Return which share of the pairs of two different ids is listed the other way round, and if with other values."""
+        """Return which share of the pairs is listed the other way round too, and whether some with another value."""
         i, j, x = quote(row), quote(col), "1" if value is None else quote(value)
         pairs = f"SELECT {i} AS i, {j} AS j, min({x}) AS x FROM {self.table.sql} WHERE {i} <> {j} GROUP BY {i}, {j}"
         both = "FROM pairs AS a JOIN pairs AS b ON a.i = b.j AND a.j = b.i"

@@ -223,8 +223,8 @@ def _warn_of_loops(table: Table, spec: RelationSpec) -> None:
     loop = table.first(f"{quote(row)} = {quote(col)}", row)
     if loop:
         msg = (
-            f"relation {spec.name!r}: {table.label}, row {loop[0]}, relates {loop[1]!r} with itself{and_more(loop[2] - 1)};"
-            f" no entity has a cell with itself, so such lines are left out."
+            f"relation {spec.name!r}: {table.label}, row {loop[0]}, relates {loop[1]!r} with itself"
+            f"{and_more(loop[2] - 1)}; no entity has a cell with itself, so such lines are left out."
         )
         warnings.warn(msg, stacklevel=2)
 
