@@ -59,6 +59,9 @@ ledger: .venv-bench/ready
 bench-model: setup
 	$(BIN)/python benchmarks/recovery.py
 	$(BIN)/python benchmarks/scales.py
+	$(BIN)/python benchmarks/knowledge_graph.py
+	$(BIN)/python benchmarks/some_relations.py
+	$(BIN)/python benchmarks/macau.py
 	$(BIN)/python benchmarks/movielens.py
 	$(BIN)/python benchmarks/periods.py
 	$(BIN)/python benchmarks/counts.py

@@ -3,8 +3,8 @@
 A triangle in which each factor acts in exactly two of three relations; two relations between the same sets that share
 one of three factors with opposite signs; a symmetric network with an attracting and a repelling factor; a directed one
 in which one factor sends, another receives and a third does both. Noise of variance 0.25, 30% of the cells missing.
-Prints how often the exact pattern is found, the error beside that of a fit that is told the pattern (where there is
-one to tell), and what scales add to the time of a sweep.
+Prints how often the exact pattern is found, the error beside that of a fit that is told the pattern (of the directed
+network, which factors are mates; the best of five starts), and what scales add to the time of a sweep.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def main() -> None:
     n = parser.parse_args().seeds
     for name, case in (("triangle", triangle), ("two relations", twice), ("symmetric", network), ("directed", arcs)):
         rows = np.array([case(seed) for seed in range(n)])
-        told = "" if np.isnan(rows[:, 1]).all() else f"; error at most {rows[:, 1].max():.4f} times that of the pattern"
-        print(f"{name}: exact pattern in {rows[:, 0].sum():.0f} of {n} seeds{told}", flush=True)
+        ratio = f"{np.median(rows[:, 1]):.4f} times that of the pattern given, at most {rows[:, 1].max():.4f}"
+        print(f"{name}: exact pattern in {rows[:, 0].sum():.0f} of {n} seeds; error {ratio}", flush=True)
     for likelihood in ("gaussian", "bernoulli"):
         print(f"cycle of 3, {likelihood}: a sweep takes {overhead(likelihood):.2f} times as long with scales")
 
@@ -56,14 +56,17 @@ def observed(theta: Floats, rng: Rng) -> Floats:
 def compared(data: Any, truth: Mapping[str, Floats], found: gcmf.GCMF, reach: Mapping[str, Any], seed: int) -> float:  # noqa: ANN401
     """The error of a fit relative to that of one that is told the pattern."""
     data = gcmf.Collection(data)
-    pattern = dict.fromkeys(data.schema.entities, (True,) * 3)
     flags = {name: tuple(map(bool, d)) for name, d in reach.items()}
-    options = FitOptions(n_factors=3, pattern=pattern, reach=flags)
+    n_factors = len(next(iter(flags.values())))
+    pattern = dict.fromkeys(data.schema.entities, (True,) * n_factors)
+    options = FitOptions(n_factors=n_factors, pattern=pattern, reach=flags, n_init=5)
     told = fit(data, options, np.random.default_rng(seed), ()).summarize(data)
 
     def error(model: Any) -> float:  # noqa: ANN401 - a fitted model
-        parts = [(predict_grid(model, m, *map(np.arange, theta.shape)).mean - theta).ravel()
-                 for m, theta in enumerate(truth.values())]  # fmt: skip
+        parts = []
+        for m, (relation, theta) in enumerate(zip(data.schema.relations, truth.values(), strict=True)):
+            cells = np.ones(theta.shape, dtype=bool) if relation.symmetric is None else ~np.eye(len(theta), dtype=bool)
+            parts.append((predict_grid(model, m, *map(np.arange, theta.shape)).mean - theta)[cells])
         return float(np.sqrt(np.mean(np.concatenate(parts) ** 2)))
 
     return error(found.fitted_) / error(told)
@@ -93,22 +96,27 @@ def twice(seed: int) -> tuple[float, float]:
 
 
 def network(seed: int) -> tuple[float, float]:
-    """Whether both factors of a symmetric network are found, with their signs."""
+    """Whether both factors of a symmetric network are found, with their signs, and the relative error."""
     rng = np.random.default_rng(seed)
     u = rng.normal(size=(80, 2))
-    x = np.triu(observed((u * [1.0, -1.0]) @ u.T, rng), 1) + np.where(np.tri(80), np.nan, 0.0)
-    model = gcmf.GCMF(random_state=seed, progress=False).fit([gcmf.Relation("x", "a", "a", x, symmetric=True)])
-    return float(sorted(np.sign(model.strengths().loc["x"])) == [-1.0, 1.0]), np.nan
+    truth = (u * [1.0, -1.0]) @ u.T
+    x = np.triu(observed(truth, rng), 1) + np.where(np.tri(80), np.nan, 0.0)
+    data = [gcmf.Relation("x", "a", "a", x, symmetric=True)]
+    model = gcmf.GCMF(random_state=seed, progress=False).fit(data)
+    exact = sorted(np.sign(model.strengths().loc["x"])) == [-1.0, 1.0]
+    return float(exact), compared(data, {"x": truth}, model, {"x": (1, 1)}, seed)
 
 
 def arcs(seed: int) -> tuple[float, float]:
-    """Whether who sends, who receives, and who does both are found."""
+    """Whether who sends, who receives, and who does both are found, and the relative error."""
     rng = np.random.default_rng(seed)
     u = rng.normal(size=(80, 3))
-    x = observed(np.outer(u[:, 0], u[:, 1]) + np.outer(u[:, 2], u[:, 2]), rng)
-    model = gcmf.GCMF(random_state=seed, progress=False).fit([gcmf.Relation("x", "a", "a", x, symmetric=False)])
+    truth = np.outer(u[:, 0], u[:, 1]) + np.outer(u[:, 2], u[:, 2])
+    data = [gcmf.Relation("x", "a", "a", observed(truth, rng), symmetric=False)]
+    model = gcmf.GCMF(random_state=seed, progress=False).fit(data)
     alone = (model.mates()["mate"] == model.mates().index).sum()
-    return float(len(model.mates()) == 3 and alone == 1 and (model.strengths().loc["x"] != 0).sum() == 2), np.nan
+    exact = len(model.mates()) == 3 and alone == 1 and (model.strengths().loc["x"] != 0).sum() == 2
+    return float(exact), compared(data, {"x": truth}, model, {"x": (1, 1, 1)}, seed)
 
 
 def overhead(likelihood: str) -> float:

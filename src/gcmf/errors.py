@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 class GcmfError(Exception):
@@ -73,6 +73,11 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 def counted(number: int, noun: str) -> str:
     """Return "1 factor", or "2,000 factors"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def few(lines: Sequence[str], noun: str, *, most: int = 12) -> list[str]:
+    """Return lines as they are, or of more than `most` the first ones and how many more there are."""
+    return list(lines) if len(lines) <= most else [*lines[: most - 1], f"and {len(lines) - most + 1:,} more {noun}"]
 
 
 def _numbered(faults: tuple[str, ...]) -> str:

@@ -17,7 +17,7 @@ from gcmf.methods.point import Point
 from gcmf.methods.run import GOOD, Run
 from gcmf.methods.stages import Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
-from gcmf.model.dispersion import overdispersed
+from gcmf.model.dispersion import outweighed, overdispersed
 from gcmf.model.fitted import summarize
 from gcmf.model.spec import build
 from gcmf.model.structure import carried
@@ -94,6 +94,9 @@ class Fit:
 
     def doubts(self, data: Collection) -> str | None:
         """What does not suit the data that were fitted, and the way out; None where nothing of the kind shows."""
+        return " ".join(filter(None, (self._overdispersed(data), self._outweighed(data)))) or None
+
+    def _overdispersed(self, data: Collection) -> str | None:
         found = overdispersed(self.spec, self.posterior, self.state, data)
         if not found:
             return None
@@ -102,6 +105,14 @@ class Fit:
         kinds = " and ".join(dict.fromkeys(self.spec.likelihoods[m].name for m in found))
         return (f"the squared residuals are larger than {kinds} cells could have in {names}, so that noise is fitted as"
                 f" signal: {'; '.join(advice)}.")  # fmt: skip
+
+    def _outweighed(self, data: Collection) -> str | None:
+        found = outweighed(self.spec, self.posterior, data)
+        names = ", ".join(f"{self.spec.schema.relations[m].name!r} ({mean:.3g})" for m, mean in found.items())
+        return names and (
+            f"cells are met exactly, without noise, where they weigh more than 1 on average: {names}. A weight of 2"
+            " says that the same number was measured twice; divide weights that say something else by their mean."
+        )
 
     @property
     def trouble(self) -> str | None:

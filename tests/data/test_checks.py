@@ -186,7 +186,7 @@ def test_no_entity_has_a_cell_with_itself():
 
 def test_arrays_of_a_set_with_itself_are_square():
     (fault,) = faults(Relation("x", "a", "a", np.ones((3, 2)), symmetric=False))
-    assert "entity set 'a' has 3 entities in relation 'x' and 2 in relation 'x'" in fault
+    assert "relation 'x' joins 'a' with itself, and has 3 rows and 2 columns" in fault
 
 
 def test_what_is_no_relation():

@@ -157,3 +157,31 @@ def test_what_a_person_sends_with_is_what_it_is_elsewhere():
     errors = [np.sqrt(np.mean((gcmf.GCMF(6, random_state=0).fit(data).predict("follows") - theta)[apart] ** 2))
               for data in ([network], [network, table])]  # fmt: skip
     assert errors[1] < 0.7 * errors[0]
+
+
+def test_a_knowledge_graph_of_many_relations():
+    """Two factors that are mates and one that is its own, each in some of 12 relations: benchmarks, but small."""
+    rng = np.random.default_rng(0)
+    n, mate = 40, np.array([1, 0, 2])
+    u = rng.normal(size=(n, 3))
+    strength = 1.8 * np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, -1], [0, -1, 1], [-1, 0, 0]] * 2)
+    theta = -1.0 + np.einsum("mk,ik,jk->mij", strength, u, u[:, mate])
+    links = (rng.random(theta.shape) < 1.0 / (1.0 + np.exp(-theta))).astype(float)
+    graph = Collection([Relation(f"r{m}", "p", "p", x, "bernoulli", symmetric=False) for m, x in enumerate(links)])
+    train, test = graph.split(0.2, random_state=0)
+    model = gcmf.GCMF(5, random_state=0, progress=False, tol=1e-4).fit(train)
+    true = np.mean([average_precision(*relation.cells.triplets(), theta[m])
+                    for m, relation in enumerate(test.relations.values())])  # fmt: skip
+    assert model.score(test)["average_precision"].mean() > 0.95 * true
+    found = {tuple(column) for column in (model.strengths() != 0).to_numpy().T}
+    assert found == {tuple(column) for column in (strength != 0).T}
+    shown = str(model.structure()).splitlines()
+    assert len(shown) == 1 + model.n_factors_active_
+    assert max(map(len, shown)) <= 100
+    assert len(repr(model).splitlines()) <= 16
+
+
+def average_precision(i, j, x, theta):
+    """The mean, over links, of the share of links among the pairs that are ranked as high."""
+    links = x[np.argsort(-theta[i, j], kind="stable")]
+    return float((np.cumsum(links) / np.arange(1, len(links) + 1))[links > 0].mean())

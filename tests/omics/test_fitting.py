@@ -218,3 +218,12 @@ def test_views_and_unknown_options_are_refused():
     with pytest.raises(OptionError, match=r"has no option 'max_iters'\. Did you mean 'max_iter'"):
         fit(data, 2, max_iters=3)
     assert "X_gcmf" not in data.obsm
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix])
+def test_features_of_one_modality_may_be_related_with_themselves(make):
+    x = np.arange(SIZES["rna"] ** 2, dtype=float).reshape(SIZES["rna"], -1) % 5
+    for given, symmetric in ((x + x.T, True), (x, False)):
+        model = fit(multi(), 2, augment={("rna", "rna"): make(given)}, random_state=0, tol=1e-2)
+        (own,) = (relation for relation in model.schema_.relations if relation.name == "rna-rna")
+        assert (own.rows, own.cols, own.symmetric) == ("rna", "rna", symmetric)

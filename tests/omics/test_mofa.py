@@ -121,3 +121,26 @@ def test_importing_the_part_needs_no_extra():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_weights_of_networks_and_repeated_views_make_the_predictions(tmp_path, symmetric):
+    """In a directed relation of the samples a factor is received by its mate."""
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(30, 2))
+    theta = np.outer(u[:, 0], u[:, 1]) + (np.outer(u[:, 1], u[:, 0]) if symmetric else 0.0)
+    noise = 0.2 * rng.normal(size=(30, 30))
+    w = rng.normal(size=(2, 12))
+    model = gcmf.GCMF(4, random_state=0, max_iter=100, tol=1e-4, bias=False).fit([
+        gcmf.Relation("net", "obs", "obs", theta + (noise + noise.T if symmetric else noise), symmetric=symmetric),
+        gcmf.Relation("one", "obs", "gene", u @ w + 0.2 * rng.normal(size=(30, 12))),
+        gcmf.Relation("two", "obs", "gene", -u @ w + 0.2 * rng.normal(size=(30, 12))),
+    ])  # fmt: skip
+    export_mofa(model, tmp_path / "m.hdf5")
+    with h5py.File(tmp_path / "m.hdf5") as file:
+        z = file["expectations/Z/group1"][:].T
+        for name in ("net", "one", "two"):
+            weights, intercept = file[f"expectations/W/{name}"][:], file[f"intercepts/{name}/group1"][:]
+            weak = model.fitted_.n_weak
+            assert weak == 0
+            np.testing.assert_allclose(intercept + z @ weights, model.predict(name), atol=1e-4)

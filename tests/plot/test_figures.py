@@ -129,3 +129,25 @@ def test_places_are_apart_even_without_a_way_between():
     far = distances(layout(schema_of("ab", "cd")))
     assert far[~np.eye(4, dtype=bool)].min() > 0.5
     assert layout(schema_of("ab")).shape == (2, 2)
+
+
+def test_loops_and_repeated_relations_are_drawn_apart():
+    x = np.arange(36.0).reshape(6, 6)
+    relations = [gcmf.Relation("follows", "p", "p", x, symmetric=False),
+                 gcmf.Relation("alike", "p", "p", np.tril(x, -1) + np.tril(x, -1).T, symmetric=True),
+                 gcmf.Relation("first", "p", "q", x), gcmf.Relation("second", "p", "q", x)]  # fmt: skip
+    figure = plot.schema(gcmf.Collection(relations))
+    shown = {t.get_text(): t.get_position() for t in figure.axes[0].texts}
+    assert {"follows\ngaussian, directed\n30 cells", "alike\ngaussian, symmetric\n15 cells"} < set(shown)
+    places = np.array(list(shown.values()))
+    apart = np.linalg.norm(places[:, None] - places[None], axis=-1) + np.eye(len(places))
+    assert apart.min() > 0.25
+    assert len(figure.axes[0].lines) == 4
+
+
+def test_many_relations_between_the_same_sets_share_a_line():
+    x = np.arange(36.0).reshape(6, 6)
+    many = gcmf.Collection([gcmf.Relation(f"r{k}", "p", "p", x, symmetric=False) for k in range(30)])
+    figure = plot.schema(many)
+    assert "30 relations\nr0, r1, r2, ..." in texts(figure)
+    assert len(figure.axes[0].lines) == 1

@@ -80,10 +80,18 @@ def _factors(report: dict[str, Any]) -> Table:
     table = plain_table("factor", "role", "lives in (activity)", "adds to what is explained", left=4)
     for factor in report["factors"]:
         lives = ", ".join(f"{name} {value:.2f}" for name, value in factor["activity"].items() if value)
-        adds = ", ".join(
-            f"{relation['name']} {relation['explained'][factor['name']]:.1%}"
-            for relation in report["relations"]
-            if relation["name"] in factor["relations"]
-        )
-        table.add_row(factor["name"], factor["role"], lives, adds)
+        table.add_row(factor["name"], factor["role"], lives, _adds(factor, report["relations"]))
     return table
+
+
+def _adds(factor: dict[str, Any], relations: list[dict[str, Any]]) -> str:
+    """What a factor adds to its relations, most first, a minus where its sign is negative; where it receives."""
+    own = [relation for relation in relations if relation["name"] in factor["relations"]]
+    strength = {r["name"]: r["strength"][factor["name"]] if "strength" in r else 1.0 for r in own}
+    share = {r["name"]: r["explained"][factor["name"]] for r in own}
+    acts = sorted((name for name in share if strength[name]), key=lambda name: -share[name])
+    adds = _few([f"{name} {share[name]:.1%}{' (−)' if strength[name] < 0 else ''}" for name in acts])
+    received = [name for name in share if not strength[name]]
+    if not received:
+        return adds
+    return "; ".join(part for part in (adds, f"receives from {factor['mate']} in {_few(received)}") if part)

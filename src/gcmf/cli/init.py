@@ -38,7 +38,8 @@ def init(
     for note in draft.notes:
         screen.print(f"to be checked: {note}")
     for relation in draft.relations:
-        screen.print(f"relation {relation.name}: {relation.rows} × {relation.cols} ({relation.likelihood})")
+        way = {None: "", True: ", symmetric", False: ", directed"}[relation.symmetric]
+        screen.print(f"relation {relation.name}: {relation.rows} × {relation.cols} ({relation.likelihood}{way})")
     for feature in draft.features:
         count = len(feature.numeric) + len(feature.booleans) + len(feature.categories)
         screen.print(f"features {feature.name}: {counted(count, 'column')} of {feature.rows}")

@@ -211,6 +211,8 @@ def bind_itself(relation: Relation, entities: EntitySet, _: EntitySet) -> Cells:
         raise DataError([_on_diagonal(relation, entities, int(i[diagonal[0]]), x[diagonal[0]], len(diagonal))])
     i, j, x = (np.delete(a, diagonal) for a in (i, j, x))
     weight = raw.weight
+    if relation.symmetric and raw.filled and raw.bounded and raw.row_ids.ids.equals(raw.col_ids.ids):
+        _check_triangles(relation, entities, i, j)
     if relation.symmetric:
         i, j, one = _both_ways(relation, entities, i, j, x)
         x, weight = x[one], None if weight is None else weight[one]
@@ -222,6 +224,8 @@ def bind_itself(relation: Relation, entities: EntitySet, _: EntitySet) -> Cells:
             return weigh_cells(listed, weight, (n, n), dtype=dtype)
         return list_cells(listed, (n, n), dtype=dtype)
     members = np.union1d(np.arange(0 if raw.bounded else entities.declared), [*row_at, *col_at]).astype(np.int32)
+    if len(members) < 2:
+        raise DataError([f"relation {relation.name!r} has no cell beside its diagonal: it needs two entities."])
     own = np.arange(len(members))
     x = np.concatenate([x.astype(dtype), np.full(len(members), hole_of(np.dtype(dtype)), dtype)])
     rows, cols = (np.concatenate([np.searchsorted(members, at), own]).astype(np.int32) for at in (i, j))
@@ -257,6 +261,23 @@ def _both_ways(
             raise DataError([msg])
     low, high = low[first], high[first]
     return np.concatenate([low, high]), np.concatenate([high, low]), np.concatenate([first, first])
+
+
+def _check_triangles(
+    relation: Relation, entities: EntitySet, i: npt.NDArray[np.int64], j: npt.NDArray[np.int64]
+) -> None:
+    """Refuse a matrix whose blanks are zeros, but for one triangle, where the other way round something is listed."""
+    n, upper = entities.size, i < j
+    if upper.all() or not upper.any():
+        return
+    alone = np.flatnonzero(~np.isin(i * n + j, j * n + i))
+    if len(alone):
+        one, other = (show_id(entities.ids[int(e[alone[0]])]) for e in (i, j))
+        msg = (
+            f"relation {relation.name!r} is symmetric, but row {one}, column {other} is listed and row {other}, column"
+            f" {one} is blank, a zero{and_more(len(alone) - 1)}; give one triangle or both, or symmetric=False."
+        )
+        raise DataError([msg])
 
 
 def _on_diagonal(relation: Relation, entities: EntitySet, at: int, value: object, times: int) -> str:

@@ -87,7 +87,12 @@ def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]
                 f"entities={{{name!r}: ...}}: no relation uses the entity set {name!r}, so nothing observes"
                 f" it; there are {', '.join(map(repr, known))}.{did_you_mean(name, known)}"
             )
-        if is_id_list(ids):
+        if isinstance(ids, tuple) and _has_matrix(ids):
+            yield (
+                f"entities={{{name!r}: (ids, matrix)}}: the matrix is a {type(ids[1]).__name__}, and must be of"
+                " scipy.sparse. Give a dense one as pandas.DataFrame(matrix, index=ids)."
+            )
+        elif is_id_list(ids):
             yield from id_faults(as_index(ids), f"entities={{{name!r}: ...}}")
         elif hasattr(ids, "columns") or hasattr(ids, "ndim"):
             yield f"entities={{{name!r}: ...}} must be one column of ids, or a data frame that has them."
@@ -95,9 +100,14 @@ def _entity_faults(relations: Sequence[Relation], entities: Mapping[str, object]
             yield f"entities={{{name!r}: {ids!r}}} must be a list of ids."
 
 
+def _has_matrix(ids: Any) -> bool:  # noqa: ANN401 - whatever a user gives
+    """Whether somebody gives a matrix beside the ids, as is done with sparse ones."""
+    return isinstance(ids, tuple) and len(ids) in (2, 3) and getattr(ids[1], "ndim", 0) == 2
+
+
 def _alignment_faults(relations: Sequence[Relation], entities: Mapping[str, object]) -> Iterator[str]:
     """Yield what keeps the ids of one entity set, from several sources, from being matched."""
-    entities = {name: ids for name, ids in entities.items() if is_id_list(ids)}
+    entities = {name: ids for name, ids in entities.items() if is_id_list(ids) and not _has_matrix(ids)}
     for name, sources in brought_ids(relations).items():
         positional = [(relation, ids) for relation, ids in sources if ids.positional]
         if not positional:
@@ -105,7 +115,13 @@ def _alignment_faults(relations: Sequence[Relation], entities: Mapping[str, obje
             continue
         first, ids = positional[0]
         for relation, others in positional[1:]:
-            if len(others) != len(ids):
+            if len(others) != len(ids) and relation == first:
+                yield (
+                    f"relation {first!r} joins {name!r} with itself, and has {len(ids)} rows and {len(others)} columns;"
+                    " a bare array has the same entities in the same order on both sides. If they differ, give row_ids="
+                    " and col_ids=."
+                )
+            elif len(others) != len(ids):
                 yield (
                     f"entity set {name!r} has {len(ids)} entities in relation {first!r} and {len(others)} in"
                     f" relation {relation!r}; bare arrays are matched by position, so their sizes must agree."

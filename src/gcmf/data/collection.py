@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -11,12 +12,13 @@ import numpy as np
 from scipy import sparse
 
 from gcmf.data.bound import align, bind
-from gcmf.data.checks import collection_faults
+from gcmf.data.checks import brought_ids, collection_faults
 from gcmf.data.covariates import is_table, read_table, table_ids
 from gcmf.data.relation import Relation
 from gcmf.data.schema import Schema
 from gcmf.data.split import folds, split
-from gcmf.errors import DataError, counted
+from gcmf.data.vocabulary import Vocabulary, show_id
+from gcmf.errors import DataError, ModelWarning, counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -83,6 +85,7 @@ class Collection:
         if faults:
             raise DataError(faults)
         sets = align(given, declared, covariates)
+        _warn_of_strangers(given, declared, covariates)
         brought = {relation.raw.frame for relation in given} - {None}
         self._assign(sets, bind(given, sets), "polars" if brought == {"polars"} else "pandas")
 
@@ -148,7 +151,8 @@ class Collection:
         test_size : float
             The share that goes into the test part, of each relation separately.
         by : {"cell", "row", "col"}
-            What is drawn at random: observed cells, or rows or columns with all their cells.
+            What is drawn at random: observed cells, or rows or columns with all their cells. A row of a symmetric
+            relation is an entity with all its cells, whichever way they were given; of a directed one, a sender.
         relations : iterable of str, optional
             The relations to split; the others stay whole in the train part. All by default.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None
@@ -166,7 +170,8 @@ class Collection:
     ) -> Iterator[tuple[Collection, Collection]]:
         """Return an iterator of `n_folds` pairs (train, test); every cell is tested exactly once.
 
-        The parameters are those of `split`. Each pair is made when it is asked for.
+        The parameters are those of `split`. Each pair is made when it is asked for. By row or column of a symmetric
+        relation every entity is tested once, and a cell with either of its two.
         """
         return folds(self, n_folds, by=by, relations=relations, random_state=random_state)
 
@@ -184,7 +189,8 @@ class Collection:
     def __repr__(self) -> str:
         sizes = {"relation": len(self.relations), "entity set": len(self.entities), "cell": self.n_cells}
         lines = [f"<Collection: {', '.join(counted(size, noun) for noun, size in sizes.items())}>"]
-        lines += [f"  {bound.schema}, {bound.size}" for bound in self.relations.values()]
+        relations = [f"{bound.schema}, {bound.size}" for bound in self.relations.values()]
+        lines += [f"  {line}" for line in few(relations, "relations")]
         lines.append("  entities: " + ", ".join(map(str, self.entities.values())))
         return "\n".join(lines)
 
@@ -243,6 +249,19 @@ def _check_entities(entities: object) -> tuple[dict[str, Any], dict[str, Covaria
         except DataError as error:
             faults += error.faults
     return declared, covariates, faults
+
+
+def _warn_of_strangers(relations: list[Relation], declared: Mapping[str, Any], tables: Iterable[str]) -> None:
+    """Warn of a table of covariates that knows none of the entities that relations bring."""
+    brought = brought_ids(relations)
+    for name in tables:
+        known = Vocabulary(declared[name])
+        if all((known.index(ids) < 0).all() for _, ids in brought[name]):
+            msg = (
+                f"entities={{{name!r}: ...}}: no relation has a cell of any id in this table, such as"
+                f" {show_id(known.ids[0])}, so nothing can be learned from it; check how the ids are written."
+            )
+            warnings.warn(msg, ModelWarning, stacklevel=3)
 
 
 def _shorthand(key: object, data: object) -> Relation:

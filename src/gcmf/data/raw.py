@@ -71,7 +71,8 @@ class Request:
             self.refuse('weight= cannot be combined with blanks="zero" yet: list the zeros too, each with its weight.')
         weight = self.as_numbers(self.weight, "the weights").astype(np.float64)
         if weight.shape != (n,):
-            self.refuse(f"there are {n} cells and {weight.size} weights; each cell needs one.")
+            shape = f" in an array of shape {weight.shape}" if weight.ndim != 1 else ""
+            self.refuse(f"there are {n} cells and {weight.size} weights{shape}; give a list with one for each cell.")
         return weight
 
     def refuse_blanks(self, what: str, missing: str) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from gcmf.data.adapters import read
 from gcmf.data.adapters.listings import read_long
 from gcmf.data.raw import BLANKS, RawCells, Request, Source
@@ -81,7 +83,7 @@ class Relation:
         check_likelihood(likelihood, relation=name)
         _check_symmetric(name, rows, cols, symmetric)
         self.name, self.rows, self.cols, self.likelihood = name, rows, cols, likelihood
-        self.symmetric = symmetric
+        self.symmetric = None if symmetric is None else bool(symmetric)
         request = Request(name, rows, cols, blanks, row_ids, col_ids, weight)
         self.raw = data if isinstance(data, RawCells) else read(data, request)
 
@@ -196,7 +198,7 @@ def _check_symmetric(name: str, rows: str, cols: str, symmetric: object) -> None
             f"symmetric={symmetric!r} is for a relation of a set with itself, and this one joins {rows!r} and {cols!r}"
         )
         msg = f"relation {name!r}: {why}; leave it out."
-    elif isinstance(symmetric, bool):
+    elif isinstance(symmetric, bool | np.bool_):
         return
     else:
         given = "" if symmetric is None else f", not {symmetric!r}"

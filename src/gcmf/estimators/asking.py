@@ -62,6 +62,12 @@ def is_turned(known: RelationSchema, given: BoundRelation) -> bool:
             f" {given.cols!r} in the data. Name the entity sets as they were when the model was fitted."
         )
         raise DataError(msg)
+    if given.symmetric != known.symmetric:
+        msg = (
+            f"relation {known.name!r} was fitted with symmetric={known.symmetric}, and has symmetric={given.symmetric}"
+            " in the data; its cells are not the same. Give it as it was fitted."
+        )
+        raise DataError(msg)
     if given.schema.likelihood != known.likelihood:
         msg = (
             f"relation {known.name!r} was fitted as {known.likelihood}, and is {given.schema.likelihood} in the data;"

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from gcmf import storage
 from gcmf.data.collection import Collection
-from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning, UnknownIdError, counted, did_you_mean
+from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning, UnknownIdError, counted, did_you_mean, few
 from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import (
@@ -242,7 +242,9 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         "partial". `weak=True` lists the rest too: factors that cost the bound more than they gain, so that they are
         no part of the structure, but with which predictions are better than without. Their role is "weak".
 
-        Where relations have scales, each may see a factor or not, and `strengths` tells how it does.
+        Where relations have scales, each may see a factor or not, and `strengths` tells how it does: with dozens of
+        relations it is the table to look at. A directed relation has to do with the factors that send in it and with
+        their mates that receive.
         """
         check_choice("weak", weak)
         return give(structure_table(self.fitted_, weak=weak), self._frame, name="factor")
@@ -394,13 +396,13 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         fitted = self._fitted
         role, _ = roles(fitted.ends, fitted.on[:, : fitted.n_factors], fitted.seen)
         counts = ", ".join(f"{role.count(r)} {r}" for r in ("shared", "partial", "private") if r in role) or "none"
-        relations = (
+        relations = [
             f"{r}, {total:.1%} explained" + (f", {fitted.drawn[r.name]}" if r.name in fitted.drawn else "")
             for r, total in zip(fitted.schema.relations, fitted.explained.total, strict=True)
-        )
+        ]
         factors, sweeps = counted(fitted.n_factors, "active factor"), counted(self.n_iter_, "sweep")
         fit_line = f"{sweeps}, ELBO {self.elbo_:,.1f}, {self.status_}"
-        return "\n  ".join([head, f"{factors}: {counts}", fit_line, *relations])
+        return "\n  ".join([head, f"{factors}: {counts}", fit_line, *few(relations, "relations")])
 
     # --- names to numbers --------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ def find_relation(model: GCMF, name: str | None, columns: Iterable[str] = ()) ->
     known = {relation.name: relation for relation in model.schema_.relations}
     if name is None:
         held = {entity_of(column) for column in columns} | set(columns)
-        fitting = [relation for relation in known.values() if len(known) == 1 or {relation.rows, relation.cols} <= held]
+        fitting = [relation for relation in known.values() if len(known) == 1 or held.issuperset(names_of(relation))]
         if len(fitting) == 1:
             return fitting[0]
         msg = f"The model has several relations; say which with --relation: {', '.join(known)}."
@@ -37,6 +37,11 @@ def find_relation(model: GCMF, name: str | None, columns: Iterable[str] = ()) ->
         msg = f"There is no relation {name!r}; the model has {', '.join(known)}.{did_you_mean(name, known)}"
         raise UnknownIdError(msg)
     return known[name]
+
+
+def names_of(relation: RelationSchema) -> tuple[str, str]:
+    """What columns of row ids and column ids are called: as the entity sets; user and user_other within one set."""
+    return relation.rows, relation.cols if relation.cols != relation.rows else f"{relation.cols}_other"
 
 
 def predict_table(
@@ -77,15 +82,18 @@ def predict_table(
 
 
 def predict_all(model: GCMF, relation: RelationSchema) -> Iterator[pd.DataFrame]:
-    """Yield ids, mean and deviation of every cell of a relation, row by row."""
+    """Yield ids, mean and deviation of every cell of a relation, row by row; no entity has a cell with itself."""
     rows, cols = (model.fitted_.vocabularies[entity].ids for entity in (relation.rows, relation.cols))
     step = max(1, _CELLS // max(len(cols), 1))
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
         mean, std = model.predict(relation.name, part, None, return_std=True)
         partners = cols[np.tile(np.arange(len(cols)), len(part))]
-        names = (relation.rows, relation.cols if relation.cols != relation.rows else f"{relation.cols}_other")
-        yield _answer(names, part.repeat(len(cols)), partners, np.ravel(mean), np.ravel(std))
+        answer = _answer(names_of(relation), part.repeat(len(cols)), partners, np.ravel(mean), np.ravel(std))
+        if relation.symmetric is not None:
+            own = start + np.arange(len(part)).repeat(len(cols)) == np.tile(np.arange(len(cols)), len(part))
+            answer = answer[~own].reset_index(drop=True)
+        yield answer
 
 
 def _answer(names: tuple[str, str], rows: Any, cols: Any, mean: Any, std: Any) -> pd.DataFrame:  # noqa: ANN401 - columns
@@ -95,15 +103,21 @@ def _answer(names: tuple[str, str], rows: Any, cols: Any, mean: Any, std: Any) -
 
 
 def find_columns(table: Table, relation: RelationSchema, columns: tuple[str | None, str | None]) -> tuple[str, str]:
-    """Return the columns of a table that hold the ids of rows and columns: those told, else those named as the sets."""
-    entities = (relation.rows, relation.cols)
-    row, col = (given or _named(table, entity) for given, entity in zip(columns, entities, strict=True))
+    """Return the columns of a table that hold the ids of rows and columns: those told, else those named as the sets.
+
+    Where a set is related with itself and a table has two columns, the one that is not named as the set is the other.
+    """
+    names = names_of(relation)
+    row, col = (given or _named(table, name) for given, name in zip(columns, names, strict=True))
+    if relation.symmetric is not None and len(table.columns) == 2 and (row is None) != (col is None):
+        (other,) = (name for name in table.columns if name not in (row, col))
+        row, col = row or other, col or other
     if row is None or col is None:
-        lacking = " and ".join(entity for entity, name in zip(entities, (row, col), strict=True) if name is None)
+        lacking = " and ".join(name for name, found in zip(names, (row, col), strict=True) if found is None)
         msg = (
             f"relation {relation.name!r}: {table.label} has no column for the ids of {lacking}; it has "
-            f"{table.shown_columns}. Name its columns {relation.rows} and {relation.cols}, or say which they are with "
-            f"--row and --col. If its first line holds no names, add one: {relation.rows},{relation.cols}."
+            f"{table.shown_columns}. Name its columns {names[0]} and {names[1]}, or say which they are with "
+            f"--row and --col. If its first line holds no names, add one: {names[0]},{names[1]}."
         )
         raise DataError(msg)
     table.check_columns([row, col], where=f"relation {relation.name!r}")

@@ -16,6 +16,7 @@ from gcmf.estimators.tables import (
     effect_table,
     explained_table,
     factor_table,
+    mate_table,
     strength_table,
     structure_table,
 )
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def tables(model: GCMF) -> dict[tuple[str, ...], Callable[[], pd.DataFrame]]:
-    """Return what makes each table of a model: factors, structure, variance explained, biases, units.
+    """Return what makes each table of a model: factors, structure, what is explained, strengths, biases, units.
 
     ("bias", "ratings", "user") is the table of the biases of the users in the ratings. Ids and names are columns, so
     that any reader finds them.
@@ -45,6 +46,8 @@ def tables(model: GCMF) -> dict[tuple[str, ...], Callable[[], pd.DataFrame]]:
     made["variance_explained",] = lambda: _with_ids(explained_table(fitted), "relation")
     if fitted.scales is not None:
         made["strengths",] = lambda: _with_ids(strength_table(fitted), "relation")
+    if fitted.directed.any():
+        made["mates",] = lambda: _with_ids(mate_table(fitted), "factor")
     for m, relation in enumerate(model.schema_.relations):
         for side, entity in enumerate((relation.rows, relation.cols)):
             which = () if relation.symmetric is None or relation.symmetric else (("rows", "cols")[side],)
@@ -103,6 +106,8 @@ def describe(model: GCMF) -> dict[str, Any]:
     """
     fitted = model.fitted_
     explained = explained_table(model.fitted_)
+    strengths = None if fitted.scales is None else strength_table(fitted)
+    mates = mate_table(fitted)["mate"] if fitted.directed.any() else None
     noise = np.sqrt(fitted.noise) * fitted.scale
     relations = [
         {
@@ -112,6 +117,7 @@ def describe(model: GCMF) -> dict[str, Any]:
             "zeros": fitted.drawn[relation.name]._asdict() if relation.name in fitted.drawn else None,
             "units": _units(fitted, m), "standardized": fitted.units[m] is not None,
             "explained": dict(zip(explained.columns, map(float, explained.loc[relation.name].to_numpy()), strict=True)),
+            **({} if strengths is None else {"strength": strengths.loc[relation.name].to_dict()}),
         }
         for m, relation in enumerate(model.schema_.relations)
     ]  # fmt: skip
@@ -119,6 +125,7 @@ def describe(model: GCMF) -> dict[str, Any]:
         {
             "name": str(name), "role": row["role"], "relations": list(row["relations"]),
             "activity": {entity: float(row[entity]) for entity in model.schema_.entities},
+            **({} if mates is None else {"mate": str(mates[str(name)])}),
         }
         for name, row in structure_table(model.fitted_).iterrows()
     ]  # fmt: skip

@@ -20,6 +20,26 @@ TOO_LARGE = 1.5
 BY_CHANCE = 5.0
 
 
+#: A noise of less than this share of a relation's variance is none.
+NO_NOISE = 1e-6
+
+
+def outweighed(spec: Spec, posterior: Posterior, data: Collection) -> dict[int, float]:
+    """Mean weight of the cells, by relation, where it is above 1 and the cells are fitted without any noise.
+
+    n cells of weight 2 are 2n cells of which any two agree to the last bit, which is best explained by factors that
+    meet every cell.
+    """
+    found = {}
+    for m, relation in enumerate(spec.schema.relations):
+        mean = float(spec.n_cells[m]) / data.relations[relation.name].n_cells
+        likelihood = spec.likelihoods[m]
+        noise = likelihood.noise(likelihood.settled(posterior.parameters[m], spec.parameter_prior))
+        if mean > 1.0 and likelihood.standardized and noise < NO_NOISE:
+            found[m] = mean
+    return found
+
+
 def overdispersed(spec: Spec, posterior: Posterior, state: State, data: Collection) -> dict[int, float]:
     """Σ (x − μ)² / Σ Var x on the training cells, by relation, where it is too large and the likelihood has a way out.
 

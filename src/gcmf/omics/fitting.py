@@ -73,7 +73,7 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
     augment
         Relations between features: {("rna", "atac"): matrix} with the features of the two modalities in
         their order (blanks of a sparse matrix are zeros), such as `genomic_proximity` makes, or a list of
-        `Relation` whose ids are names of features.
+        `Relation` whose ids are names of features. {("rna", "rna"): matrix} is symmetric if the matrix is.
     layer
         The layer to fit instead of X, for all modalities or {modality: layer}.
     use_var
@@ -202,8 +202,17 @@ def _augmented(augment: Augment, views: Views, mods: Mapping[str, Any]) -> list[
         _check_ends(name, (a, b), mods)
         x = _cut(name, matrix, (mods[a], mods[b]), (used[a], used[b]))
         cells = _read_named(x, Request(name, a, b, "zero"), rows=used[a].var, cols=used[b].var)
-        relations.append(Relation(name, a, b, cells, guess_likelihood(x)))
+        relations.append(
+            Relation(name, a, b, cells, guess_likelihood(x), symmetric=_is_mirrored(x) if a == b else None)
+        )
     return relations
+
+
+def _is_mirrored(x: Any) -> bool:
+    """Whether a square matrix is the same as its transpose, but for rounding."""
+    sizes = (abs(x - x.T), abs(x))
+    off, size = (float(part.max() if sparse.issparse(part) else np.nanmax(part, initial=0.0)) for part in sizes)
+    return off <= 1e-6 * size
 
 
 def _cut(name: str, matrix: Any, mods: tuple[Any, Any], views: tuple[View, View]) -> Any:

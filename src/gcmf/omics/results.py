@@ -50,9 +50,11 @@ def loadings(model: GCMF, relation: str, size: Floats, samples: str = OBSERVATIO
     m = [r.name for r in f.schema.relations].index(relation)
     schema = f.schema.relations[m]
     side, layer = (schema.cols, 2 * m + 1) if schema.rows == samples else (schema.rows, 2 * m)
-    weights = factor_table(model.fitted_, side).to_numpy(dtype=np.float64) * size * f.scale[m]
+    weights = f.mean[f.schema.entity_index(side)].astype(np.float64)
     if f.scales is not None:
-        weights = weights * f.scales.mean[m, : weights.shape[1]]
+        met = f.scales.mate if schema.symmetric is False else slice(None)
+        weights = weights[:, met] * f.scales.mean[m]
+    weights = weights[:, : f.n_factors] * size * f.scale[m]
     bias = f.bias_mean[layer].astype(np.float64)
     return Loadings(weights, f.center[m] + f.scale[m] * (f.offset[m] + bias))
 

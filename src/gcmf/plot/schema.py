@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from gcmf.data.schema import Schema
+    from gcmf.data.schema import RelationSchema, Schema
     from gcmf.estimators.gcmf import GCMF
 
     Floats = NDArray[np.float64]
+
+MOST_LINES = 4
+"""Relations between the same sets that have a line each; more of them share one."""
 
 
 def schema(of: Collection | GCMF) -> Figure:
@@ -30,25 +33,67 @@ def schema(of: Collection | GCMF) -> Figure:
 
 
 def draw_schema(ax: Axes, of: Collection | GCMF) -> None:
-    """Draw the schema into given axes."""
+    """Draw the schema into given axes: a line or loop per relation, or one for all where many join the same sets."""
     schema, sizes, notes = _facts(of)
     places = layout(schema)
     middle: dict[str, Any] = {"ha": "center", "va": "center"}
-    for relation in schema.relations:
-        ends = places[[schema.entity_index(name) for name in (relation.rows, relation.cols)]]
-        color = LIKELIHOOD_COLORS.get(relation.likelihood, MUTED)
-        ax.plot(ends[:, 0], ends[:, 1], color=color, linewidth=2.5, zorder=1)
-        text = f"{relation.name}\n{notes[relation.name]}"
-        x, y = ends.mean(axis=0)
-        ax.text(x, y, text, color=color, fontsize=9, bbox=_box(PAPER, 0.25), zorder=2, **middle)
+    drawn = [places]
+    for (r, c), relations in _groups(schema).items():
+        few = len(relations) <= MOST_LINES
+        for k in range(len(relations) if few else 1):
+            relation, n = relations[k], len(relations) if few else 1
+            line, at = _loop(places, r, k, n) if r == c else _bow(places[r], places[c], k, n)
+            color = LIKELIHOOD_COLORS.get(relation.likelihood, MUTED)
+            ax.plot(line[:, 0], line[:, 1], color=color, linewidth=2.5 if few else 5, zorder=1)
+            text = f"{relation.name}\n{notes[relation.name]}" if few else _many(relations)
+            x, y = at.tolist()
+            ax.text(x, y, text, color=color, fontsize=9, bbox=_box(PAPER, 0.25), zorder=2, **middle)
+            drawn += [line, at[None]]
     for (x, y), name in zip(places, schema.entities, strict=True):
         text = f"{name}\n{sizes[name]:,}"
         ax.text(x, y, text, color=PAPER, fontweight="bold", bbox=_box(INK, 0.55), zorder=3, **middle)
-    low, high = places.min(axis=0), places.max(axis=0)
+    everything = np.concatenate(drawn)
+    low, high = everything.min(axis=0), everything.max(axis=0)
     margin = max(0.25, 0.4 - (high[1] - low[1]) / 2)
     ax.set_xlim(low[0] - 0.3, high[0] + 0.3)
     ax.set_ylim(low[1] - margin, high[1] + margin)
     ax.axis("off")
+
+
+def _groups(schema: Schema) -> dict[tuple[int, int], list[RelationSchema]]:
+    """The relations between each two sets, or of a set with itself."""
+    groups: dict[tuple[int, int], list[RelationSchema]] = {}
+    for relation in schema.relations:
+        ends = sorted(schema.entity_index(name) for name in (relation.rows, relation.cols))
+        groups.setdefault((ends[0], ends[1]), []).append(relation)
+    return groups
+
+
+def _bow(start: Floats, end: Floats, k: int, n: int) -> tuple[Floats, Floats]:
+    """The k-th of n lines between two places, the more bent the farther from the middle one, and where its name is."""
+    across = np.array([start[1] - end[1], end[0] - start[0]])
+    bend = (k - (n - 1) / 2) * 0.45 * across
+    t = np.linspace(0.0, 1.0, 40)[:, None]
+    line = (1 - t) * start + t * end + 4 * t * (1 - t) * bend
+    return line, (start + end) / 2 + bend
+
+
+def _loop(places: Floats, e: int, k: int, n: int) -> tuple[Floats, Floats]:
+    """The k-th of n loops at a set, away from the other sets, and where its name is: at the far end."""
+    others = np.delete(places, e, axis=0) - places[e]
+    away = -others.mean(axis=0) if len(others) else np.array([0.0, 1.0])
+    base = np.arctan2(away[1], away[0]) if np.linalg.norm(away) > 1e-9 else np.pi / 2
+    angle = base + (k - (n - 1) / 2) * min(2 * np.pi / n, 1.4)
+    out, along = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
+    t = np.linspace(0.0, 2 * np.pi, 60)[:, None]
+    line = places[e] + 0.3 * (1 - np.cos(t)) * out + 0.2 * np.sin(t) * along
+    return line, places[e] + 0.6 * out
+
+
+def _many(relations: list[RelationSchema]) -> str:
+    """Relations that share a line: how many, and the first names."""
+    names = ", ".join(relation.name for relation in relations[:3])
+    return f"{len(relations)} relations\n{names}, ..."
 
 
 def _box(color: str, pad: float) -> dict[str, Any]:
@@ -104,12 +149,18 @@ def _facts(of: Collection | GCMF) -> tuple[Schema, dict[str, int], dict[str, str
     """Return the schema, the size of each entity set, and what to say of each relation under its name."""
     if isinstance(of, Collection):
         sizes = {name: entity.size for name, entity in of.entities.items()}
-        notes = {r.name: f"{r.likelihood}\n{of.relations[r.name].n_cells:,} cells" for r in of.schema.relations}
+        notes = {r.name: f"{_kind(r)}\n{of.relations[r.name].n_cells:,} cells" for r in of.schema.relations}
         return of.schema, sizes, notes
     fitted = of.fitted_
     sizes = {name: len(vocabulary) for name, vocabulary in fitted.vocabularies.items()}
     notes = {
-        r.name: f"{r.likelihood}\n{total:.0%} explained"
+        r.name: f"{_kind(r)}\n{total:.0%} explained"
         for r, total in zip(fitted.schema.relations, fitted.explained.total, strict=True)
     }
     return fitted.schema, sizes, notes
+
+
+def _kind(relation: RelationSchema) -> str:
+    """The likelihood of a relation, and of a set with itself which way it goes."""
+    way = {None: "", True: ", symmetric", False: ", directed"}[relation.symmetric]
+    return f"{relation.likelihood}{way}"

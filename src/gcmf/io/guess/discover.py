@@ -6,9 +6,11 @@ from dataclasses import asdict, replace
 from itertools import combinations, takewhile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gcmf.errors import DataError, counted
 from gcmf.io.guess.draft import Draft
-from gcmf.io.guess.links import Links, link
+from gcmf.io.guess.links import Links, link, says_direction
 from gcmf.io.guess.look import files_of, look_at, relative, table_name
 from gcmf.io.guess.summary import COUNT_WORDS, RATING_WORDS
 from gcmf.io.guess.surrogates import drop_surrogates
@@ -129,15 +131,34 @@ class _Drafting:
                 f"{look.name} was taken for a wide table, a column per {cols}{why}; if its columns differ in kind, make"
                 f" it [features.{look.name}] with numeric = [...]."
             )
-        spec = RelationSpec(**asdict(look.source), name=look.name, rows=self.links.of_key(look), cols=cols, row=key,
-                            likelihood=likelihood, layout="wide")  # fmt: skip
+        rows = self.links.of_key(look)
+        spec = RelationSpec(**asdict(look.source), name=look.name, rows=rows, cols=cols, row=key,
+                            likelihood=likelihood, layout="wide",
+                            symmetric=self.is_mirrored(look) if rows == cols else None)  # fmt: skip
         self.relate(spec, [reason, f"{likelihood}: they hold {held}; an empty cell is missing"])
         self.note(note)
 
+    def is_mirrored(self, look: Look) -> bool:
+        """Guess whether a wide table of a set with itself is symmetric: it is as far as its first lines go."""
+        key, names = look.key or "", [column.name for column in look.without([look.key])]
+        lines = [str(line) for line in look.first(key)]
+        x = look.first_numbers(names)
+        at = {name: k for k, name in enumerate(names)}
+        known = [(n, at[line]) for n, line in enumerate(lines) if line in at]
+        square = np.array([[x[n, k] for _, k in known] for n, _ in known])
+        given = ~np.isnan(square) & ~np.isnan(square.T)
+        symmetric = bool((np.abs(square - square.T)[given] <= 1e-9 * np.abs(square[given]).max(initial=0.0)).all())
+        why = "the same both ways" if symmetric else "not the same both ways"
+        self.note(
+            f"{look.name} relates {self.links.of_key(look)} with itself; its numbers are {why}, so symmetric ="
+            f" {str(symmetric).lower()} is a guess. Its diagonal is left out."
+        )
+        return symmetric
+
     def column_set(self, look: Look, names: list[str]) -> tuple[str, str]:
         """Return what the columns are, and why: the keys of another table, or what their names begin with."""
-        for other in self.tall:
-            if other.key is not None:
+        for other in (look, *self.tall):
+            if other.key is not None and not other.is_numbered:
                 known = other.values(other.key)
                 if sum(name in known for name in names) >= _KNOWN * len(names):
                     return self.links.of_key(other), f" as {other.name} lists them"
@@ -151,7 +172,7 @@ class _Drafting:
         from scipy.io import mminfo, mmread
 
         try:
-            rows, cols, entries, layout, kind, _ = mminfo(file)
+            rows, cols, entries, layout, kind, symmetry = mminfo(file)
         except (ValueError, OSError) as error:
             self.note(f"{file.name} was left out: it cannot be read as Matrix Market: {error}")
             return
@@ -161,12 +182,15 @@ class _Drafting:
             varied = residuals(mmread(file))
             likelihood, counts = varied.likelihood, f", {_as_counts(varied)}"
         blanks: Any = None if layout == "array" else "missing" if likelihood == "gaussian" else "zero"
-        spec = RelationSpec(source=relative(file, base), name=name, rows=f"{name}_row", cols=f"{name}_col",
-                            likelihood=likelihood, blanks=blanks, layout="matrix")  # fmt: skip
+        mirrored = symmetry == "symmetric"
+        ends = (f"{name}_item",) * 2 if mirrored else (f"{name}_row", f"{name}_col")
+        spec = RelationSpec(source=relative(file, base), name=name, rows=ends[0], cols=ends[1], likelihood=likelihood,
+                            blanks=blanks, layout="matrix", symmetric=True if mirrored else None)  # fmt: skip
         shape = f"{rows:,} × {cols:,}, {counted(entries, 'value')} of kind {kind}{counts}"
         self.relate(spec, [f"a Matrix Market file, {shape}; its rows and columns are numbered from 0"])
         guess = f'; nor what its blanks are: blanks = "{blanks}" is a guess.' if blanks else "."
-        self.note(f"{file.name} does not say what its rows and columns are: rename {spec.rows} and {spec.cols}{guess}")
+        told = f"rename {spec.rows}" if mirrored else f"rename {spec.rows} and {spec.cols}"
+        self.note(f"{file.name} does not say what its rows and columns are: {told}{guess}")
 
     # --- tables with columns of ids --------------------------------------------------------------------------------
 
@@ -196,7 +220,7 @@ class _Drafting:
         self.say_lacking(look, [row, col])
         keys: dict[str, Any] = {"name": look.name, "rows": rows, "cols": cols, "row": row, "col": col}
         if rows == cols:
-            keys["symmetric"] = self.goes_both_ways(look, row, col)
+            keys["symmetric"] = self.goes_both_ways(look, row, col, None if value is None else value.name)
         if value is None:
             keys |= {"likelihood": "bernoulli", "blanks": "zero"}
             if repeated:
@@ -218,21 +242,34 @@ class _Drafting:
             grouped = f"{how}({quote(value.name)}) AS {quote(value.name)}"
         origin = _origin(look, row, col, grouped=grouped if repeated else None)
         if rows == cols:
-            apart = f"{quote(row)} <> {quote(col)}"
-            origin["where"] = f"{origin['where']} AND {apart}" if origin["where"] else apart
+            self.leave_out_loops(look, row, col, origin)
         self.relate(RelationSpec(**origin, **keys), reasons)
 
-    def goes_both_ways(self, look: Look, row: str, col: str) -> bool:
-        """Guess whether a table relates a set with itself without a direction: all pairs come both ways, or none."""
-        share = look.share_both_ways(row, col)
-        symmetric = share in (0.0, 1.0)
+    def goes_both_ways(self, look: Look, row: str, col: str, value: str | None) -> bool:
+        """Guess whether a table relates a set with itself without a direction: all pairs come both ways, or none.
+
+        Not where names tell the ends apart, or pairs have another value the other way.
+        """
+        share, differ = look.both_ways(row, col, value)
+        symmetric = share in (0.0, 1.0) and not differ and not says_direction(look.columns[row], look.columns[col])
         listed = {0.0: "no pair is listed both ways", 1.0: "every pair is listed both ways"}
         why = listed.get(share, f"{share:.0%} of the pairs are listed both ways")
+        why += ", some with another value" if differ else ""
         self.note(
             f"{look.name} relates {self.links.of(look)[row]} with itself; {why}, so symmetric ="
             f" {str(symmetric).lower()} is a guess."
         )
         return symmetric
+
+    def leave_out_loops(self, look: Look, row: str, col: str, origin: dict[str, Any]) -> None:
+        """Leave out the lines that relate an entity with itself, and say so."""
+        loops = look.count_loops(row, col)
+        if not loops:
+            return
+        entity, lines = self.links.of(look)[row], counted(loops, "line")
+        self.note(f"{look.name} relates a {entity} with itself in {lines}: left out, there is no such cell.")
+        apart = f"{quote(row)} <> {quote(col)}"
+        origin["where"] = f"{origin['where']} AND {apart}" if origin["where"] else apart
 
     def add_meetings(self, look: Look) -> None:
         """Add a table with three columns of ids or more: how often each two of them meet."""

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gcmf.io.guess.summary import entity_of, name_words
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -18,6 +20,22 @@ _SAME = 0.9
 """Two columns of which this share of all values is common hold the same things."""
 _PART = 0.99
 """A column of which this share of the values is among the keys of a table refers to that table."""
+
+_SHARED = 0.3
+"""Two columns of one table of which this share of all texts is common hold the same things."""
+_DIRECTED = [
+    {"from", "to"}, {"follower", "followee"}, {"follower", "followed"}, {"follower", "user"}, {"parent", "child"},
+    {"citing", "cited"}, {"sender", "receiver"}, {"truster", "trustee"},
+]  # fmt: skip
+_ENDS = [*_DIRECTED, {"source", "target"}, {"src", "dst"}, {"head", "tail"}]
+"""Words by which the names of two columns with the ends of a link differ."""
+_NUMBERED = [{"1", "2"}, {"a", "b"}]
+"""Last letters of columns that are otherwise named alike."""
+
+
+def says_direction(one: ColumnSummary, other: ColumnSummary) -> bool:
+    """Whether the names of two columns tell who of the two is first."""
+    return set(name_words(entity_of(one.name))) ^ set(name_words(entity_of(other.name))) in _DIRECTED
 
 
 @dataclass
@@ -55,6 +73,7 @@ def link(looks: list[Look]) -> Links:
     _link_by_values(looks, links)
     for look in looks:
         if look.key is None:
+            _link_ends(look, links)
             _link_loose(look, looks, links)
     _check_overlap(looks, links)
     return links
@@ -134,6 +153,48 @@ def _link_by_values(looks: list[Look], links: Links) -> None:
                 f"{look.name}.{column.name} and {best.name}.{best.key} have different names and the same values;"
                 f" both were taken for {entity}."
             )
+
+
+def _link_ends(look: Look, links: Links) -> None:
+    """Take two columns that share their ids, as those of a network do, for ids of one entity set."""
+    for column in look.without(links.of(look)):
+        if not column.may_be_ids or column.is_time:
+            continue
+        for other in look.columns.values():
+            if other is column or not other.may_be_ids or not _are_ends(look, column, other):
+                continue
+            entity = links.entities.get((look.name, other.name)) or _set_of(column, other)
+            if (look.name, other.name) not in links.entities:
+                links.add(look, other.name, entity, f"it shares ids with {column.name}")
+            links.add(look, column.name, entity, f"it shares ids with {other.name}")
+            break
+
+
+def _are_ends(look: Look, one: ColumnSummary, other: ColumnSummary) -> bool:
+    """Whether two columns are ends of links: they share some values and are named so, or share many texts.
+
+    Numbers that two columns have in common say nothing by themselves: ids of all kinds are counted from 1.
+    """
+    if one.kind != other.kind:
+        return False
+    same = _overlap(look, one.name, look, other.name)[1]
+    differ = set(name_words(entity_of(one.name))) ^ set(name_words(entity_of(other.name)))
+    named = differ in _ENDS or len(_common_name(one, other)) > 0
+    return same > 0 if named else one.kind == "text" and same >= _SHARED
+
+
+def _set_of(one: ColumnSummary, other: ColumnSummary) -> str:
+    """What to call the entities that two columns hold: by what their names share, or by the first that says id."""
+    named = set(name_words(entity_of(one.name))) ^ set(name_words(entity_of(other.name))) in _ENDS
+    return _common_name(one, other) or (entity_of(one.name) if one.is_id and not named else "node")
+
+
+def _common_name(one: ColumnSummary, other: ColumnSummary) -> str:
+    """The name of columns like user1 and user2, or user_a and user_b, without what tells them apart."""
+    first, second = entity_of(one.name), entity_of(other.name)
+    apart = first[:-1] == second[:-1] and {first[-1:], second[-1:]} in _NUMBERED
+    start = first[:-1].rstrip("_- .")
+    return start if apart and len(start) > 1 else ""
 
 
 def _link_loose(look: Look, looks: list[Look], links: Links) -> None:

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -102,13 +102,24 @@ class Look:
         listed = ", ".join(f"CAST({quote(name)} AS DOUBLE)" for name in columns)
         return np.array(self.table.ask(f"SELECT {listed} FROM {self.table.sql} LIMIT {_FIRST_LINES}"), dtype=np.float64)
 
-    def share_both_ways(self, row: str, col: str) -> float:
-        """Return which share of the pairs of two different ids is listed the other way round, too."""
-        i, j = quote(row), quote(col)
-        pairs = f"SELECT DISTINCT {i} AS i, {j} AS j FROM {self.table.sql} WHERE {i} <> {j}"
-        both = "SELECT count(*) FROM pairs AS a JOIN pairs AS b ON a.i = b.j AND a.j = b.i"
-        (found,) = self.table.ask(f"WITH pairs AS ({pairs}) SELECT count(*), ({both}) FROM pairs")
-        return float(found[1]) / max(float(found[0]), 1.0)
+    def first(self, column: str) -> list[Any]:
+        """The first values of a column, of the same lines as `first_numbers`."""
+        return [
+            value for (value,) in self.table.ask(f"SELECT {quote(column)} FROM {self.table.sql} LIMIT {_FIRST_LINES}")
+        ]
+
+    def both_ways(self, row: str, col: str, value: str | None) -> tuple[float, bool]:
+        """Return which share of the pairs is listed the other way round too, and whether some with another value."""
+        i, j, x = quote(row), quote(col), "1" if value is None else quote(value)
+        pairs = f"SELECT {i} AS i, {j} AS j, min({x}) AS x FROM {self.table.sql} WHERE {i} <> {j} GROUP BY {i}, {j}"
+        both = "FROM pairs AS a JOIN pairs AS b ON a.i = b.j AND a.j = b.i"
+        counts = f"count(*), (SELECT count(*) {both}), (SELECT count(*) {both} WHERE a.x <> b.x)"
+        ((listed, turned, differ),) = self.table.ask(f"WITH pairs AS ({pairs}) SELECT {counts} FROM pairs")
+        return float(turned) / max(float(listed), 1.0), differ > 0
+
+    def count_loops(self, row: str, col: str) -> int:
+        """Count the lines that relate an entity with itself."""
+        return int(self.table.ask(f"SELECT count(*) FROM {self.table.sql} WHERE {quote(row)} = {quote(col)}")[0][0])
 
     def count_repeats(self, ids: Iterable[str]) -> int:
         """Count the combinations of ids that are listed more than once; lines that lack an id do not count."""

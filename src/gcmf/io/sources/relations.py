@@ -78,6 +78,8 @@ def read_relation(spec: RelationSpec, folder: Path) -> ReadRelation:
         table = open_table(spec, folder)
         data = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
     relation = Relation(spec.name, spec.rows, spec.cols, data, spec.likelihood, blanks=blanks, symmetric=spec.symmetric)
+    if table is not None and spec.layout == "long" and spec.rows == spec.cols:
+        _warn_of_loops(table, spec)
     _warn_of_one_value(relation.raw, relation=spec.name, label=table.label if table is not None else spec.source)
     return ReadRelation(relation, table, spec)
 
@@ -213,6 +215,18 @@ def _wide_faults(table: Table, names: list[str], x: Floats, likelihood: str) -> 
             more = len(suspects) - number
             return [*faults, f"{table.label}: up to {more:,} more columns have such faults."] if more else faults
     return faults
+
+
+def _warn_of_loops(table: Table, spec: RelationSpec) -> None:
+    """Warn of lines that relate an entity with itself: they are left out, as the diagonal of a matrix is."""
+    row, col = spec.row or "", spec.col or ""
+    loop = table.first(f"{quote(row)} = {quote(col)}", row)
+    if loop:
+        msg = (
+            f"relation {spec.name!r}: {table.label}, row {loop[0]}, relates {loop[1]!r} with itself"
+            f"{and_more(loop[2] - 1)}; no entity has a cell with itself, so such lines are left out."
+        )
+        warnings.warn(msg, stacklevel=2)
 
 
 def _warn_of_one_value(block: RawCells, *, relation: str, label: str) -> None:
