@@ -109,6 +109,8 @@ class FitOptions:
     """Beside a pattern: which factors each relation sees, where relations have scales."""
     refined: bool = True
     """Whether weak factors, which are no part of the structure, are kept where they help to predict."""
+    widened: bool = False
+    """Whether what remains of a fit has the variances of `model/spread.py`, with which error bars hold, and not q's."""
 
     def __post_init__(self) -> None:
         for name in ("max_iter", "n_init"):

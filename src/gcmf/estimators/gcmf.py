@@ -157,7 +157,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         check_choice("progress", self.progress, (True, False, "auto"))
         check_path("checkpoint", self.checkpoint)
         listed_callbacks(self.callbacks)
-        return FitOptions.of(self, **more)
+        return FitOptions.of(self, widened=True, **more)
 
     def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:
         self._fitted = fitted
