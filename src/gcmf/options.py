@@ -181,6 +181,13 @@ def check_choice(name: str, value: object, allowed: tuple[str | bool, ...] = (Tr
     return allowed.index(value)
 
 
+def check_level(value: Any) -> None:  # noqa: ANN401 - what is checked
+    """Refuse an interval that is neither None nor a probability."""
+    if value is not None and not (is_number(value) and 0 < value < 1):
+        msg = f"The 'interval' parameter must be a probability between 0 and 1, such as 0.9, or None. Got {value!r}."
+        raise OptionError(msg)
+
+
 def check_path(name: str, value: object) -> None:
     """Refuse what is neither a path nor None."""
     if value is not None and not isinstance(value, str | PathLike):

@@ -154,9 +154,7 @@ class Fitted:
         return center + scale * self.center[m], scale * self.scale[m]
 
 
-def summarize(
-    spec: Spec, posterior: Posterior, state: State, data: Collection, widths: Spread | None = None
-) -> Fitted:
+def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection, widths: Spread | None = None) -> Fitted:
     """Order the factors, fill in the entities without data, and measure what each factor explains.
 
     `widths` are the variances that predictions are made with, if others than those of the state.

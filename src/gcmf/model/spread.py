@@ -7,8 +7,8 @@ told something. Here, once a fit has ended, a cell tells of its row as noisily a
     x = ūⱼᵀ uᵢ + bᵢ + …,   variance 1/w + Σ_k ū²_ik ũ_jk + b̃_j,   w′ = 1/(1/w + Σ_k ū²_ik ũ_jk + b̃_j)
     C_i = (diag(⟨α⟩, 1/σ²) + Σ w′ (ūⱼ, 1)(ūⱼ, 1)ᵀ)⁻¹
 
-and the variances become those on the diagonal of C_i, times a number s_i so that a predictor of the row has on average
-over all partners the variance that C_i gives it. (C_i itself would be K numbers more per factor in every model.)
+and the variances are those on the diagonal of C_i. (C_i itself would be K times as many numbers in every model, and its
+intervals cover no better: docs/model.md.)
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ class _Partners(NamedTuple):
     bias: Floats
     bias_var: Floats
     """(d_j,)."""
-    second: Floats
-    """Mean of (ūⱼ, 1)(ūⱼ, 1)ᵀ over the partners that have cells, (K + 1, K + 1)."""
     biased: bool
+    """Whether the rows have biases."""
 
 
 def spread(problem: Problem, given: Given, state: State, *, n_threads: int = 1) -> Spread:
@@ -83,14 +82,11 @@ def _partners(block: Block, problem: Problem, given: Given, state: State) -> _Pa
     bias, bias_var = (a[block.other_layer].astype(np.float64) for a in (state.bias_mean, state.bias_var))
     if given.scales is not None:
         mean, var = given.scales.scaled(block.relation, block.side, mean, var)
-    biased = problem.biased[block.layer]
-    there = np.concatenate([mean[mean.any(axis=1)], np.zeros((1, mean.shape[1]))])  # one more, so that there is a mean
-    long = np.concatenate([there, np.full((len(there), 1), float(biased))], axis=1)
-    return _Partners(block, mean, var, bias, bias_var, long.T @ long / len(long), biased)
+    return _Partners(block, mean, var, bias, bias_var, problem.biased[block.layer])
 
 
 def _batches(problem: Problem, e: int, n_on: int) -> Iterator[Indices]:
-    """Yield rows that have cells, alike in number: they are summed side by side, filled up with cells that count zero."""
+    """Yield rows with about equally many cells: they are summed side by side, the shorter ones filled up."""
     counts = np.stack([np.minimum(block.cells.counts(), MOST) for block in problem.blocks[e]])
     longest = counts.max(axis=0)
     order = np.argsort(longest, kind="stable")
@@ -105,7 +101,7 @@ def _batches(problem: Problem, e: int, n_on: int) -> Iterator[Indices]:
 
 
 def _widths(partners: list[_Partners], given: Given, state: State, e: int, rows: Indices) -> Floats:
-    """s_i diag C_i of some rows: factors that are on, then the biases by block; zero for a bias without cells."""
+    """diag C_i of some rows: factors that are on, then the biases by block; zero for a bias without cells."""
     on, prior = given.on[e], given.priors[e]
     n_on = int(on.sum())
     A = np.zeros((len(rows), n_on + len(partners), n_on + len(partners)))
@@ -125,8 +121,8 @@ def _widths(partners: list[_Partners], given: Given, state: State, e: int, rows:
         A[:, :n_on, :n_on] += weighed.transpose(0, 2, 1) @ p
         A[:, :n_on, at] = A[:, at, :n_on] = there[:, b, None] * weighed.sum(axis=1)
         A[:, at, at] += there[:, b] * w.sum(axis=1)
-    C = np.linalg.inv(A)
-    return np.asarray(_shrunk(C, partners, on, there) * np.concatenate([np.ones((len(rows), n_on)), there], axis=1))
+    widths = np.diagonal(np.linalg.inv(A), axis1=1, axis2=2)
+    return np.asarray(widths * np.concatenate([np.ones((len(rows), n_on)), there], axis=1))
 
 
 def _of_rows(prior: RowPrior, rows: Indices, n_factors: int) -> Floats:
@@ -146,25 +142,6 @@ def _weights(
     z = (x - block.center) / block.scale
     w = times * block.likelihood.quadratic(z, theta, var, given.parameters[block.relation])[0]
     return np.asarray(w / (1.0 + w * blur))
-
-
-def _shrunk(C: Floats, partners: list[_Partners], on: NDArray[np.bool_], there: NDArray[np.bool_]) -> Floats:
-    """s diag C, with s the mean over relations of tr(C M)/tr(diag(C) M), M the second moment of partners.
-
-    Without s, factors that go together would be counted as if they did not.
-    """
-    n_on, diagonal = int(on.sum()), np.diagonal(C, axis1=1, axis2=2)
-    ratio = np.zeros(len(C))
-    for b, seen in enumerate(partners):
-        keep = np.append(np.flatnonzero(on), len(on))
-        M = seen.second[np.ix_(keep, keep)]
-        at = [*range(n_on), n_on + b]
-        part, known = C[:, at][:, :, at], there[:, b]
-        alone = np.einsum("nkk,kk->n", part, M)
-        whole = np.einsum("nkl,kl->n", part, M)
-        cross = 2.0 * part[:, :n_on, n_on] @ M[:n_on, n_on]
-        ratio += np.where(known, whole, whole - cross) / np.where(alone > 0, alone, 1.0) + (alone <= 0)
-    return np.asarray(diagonal * np.clip(ratio / len(partners), 0.0, 1.0)[:, None])
 
 
 # --- cells of rows, side by side ----------------------------------------------------------------------------
