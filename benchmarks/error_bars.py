@@ -104,7 +104,7 @@ class Measured(NamedTuple):
     """Of θ and of cells at each level, and how many factors were found."""
     truth: Floats
     mean: Floats
-    """Cells and what was predicted, for the calibration error of all simulations together: of few cells it is chance."""
+    """Cells and what was predicted, for the calibration error of all simulations: of few cells it is chance."""
 
 
 def measure(case: Case, likelihood: str, seed: int, *, widened: bool) -> Measured:

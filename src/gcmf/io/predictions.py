@@ -50,8 +50,9 @@ def predict_table(  # noqa: PLR0913 - which cells, by which columns, and what of
 ) -> Iterator[pd.DataFrame]:
     """Yield ids as the table has them, mean and deviation of the cells that it lists, in its order.
 
-    With `interval`, the lower and upper end of what holds a cell with that probability too. The ids are in the `columns` named, else in those named as the entity sets (user, userID, user_id). A table
-    without rows yields a frame without rows.
+    With `interval`, the lower and upper end of what holds a cell with that probability too. The ids are in the
+    `columns` named, else in those named as the entity sets (user, userID, user_id). A table without rows yields a frame
+    without rows.
     """
     row, col = find_columns(table, relation, columns)
     sets = model.fitted_.vocabularies
