@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Cells of a row and relation that are looked at; of a longer row so many, evenly spread, stand for all.
 MOST = 512
+#: What is added to the diagonal of a matrix with ones on it: far less than what is told, and it has an inverse.
+ROUNDING = 1e-10
 #: Numbers of an array that is made at a time.
 _BATCH = 1 << 21
 
@@ -68,9 +70,9 @@ def spread(problem: Problem, given: Given, state: State, *, n_threads: int = 1) 
     with ThreadPoolExecutor(n_threads) as pool:
         for e, blocks in enumerate(problem.blocks):
             partners = [_partners(block, problem, given, state) for block in blocks]
-            todo = list(_batches(problem, e, int(given.on[e].sum())))
+            n_on = int(given.on[e].sum())
+            todo = list(_batches(problem, e, n_on))
             for rows, wide in zip(todo, pool.map(partial(_widths, partners, given, state, e), todo), strict=True):
-                n_on = int(given.on[e].sum())
                 var[e][np.ix_(rows, given.on[e])] = wide[:, :n_on]
                 for b, block in enumerate(blocks):
                     bias_var[block.layer][rows] = wide[:, n_on + b]
@@ -100,6 +102,7 @@ def _batches(problem: Problem, e: int, n_on: int) -> Iterator[Indices]:
         order = order[n:]
 
 
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite is not used
 def _widths(partners: list[_Partners], given: Given, state: State, e: int, rows: Indices) -> Floats:
     """diag C_i of some rows: factors that are on, then the biases by block; zero for a bias without cells."""
     on, prior = given.on[e], given.priors[e]
@@ -110,19 +113,33 @@ def _widths(partners: list[_Partners], given: Given, state: State, e: int, rows:
     there = np.zeros((len(rows), len(partners)), dtype=bool)
     for b, seen in enumerate(partners):
         at = n_on + b
-        j, x, times, lengths = _cells(seen.block.cells, rows)
-        there[:, b] = seen.biased & (lengths > 0)
+        cells = _cells(seen.block.cells, rows)
+        there[:, b] = seen.biased & (cells.times > 0).any(axis=1)
         A[:, at, at] = np.where(there[:, b], prior.bias_precision[b], 1.0)
-        if not j.size:
+        if not cells.j.size:
             continue
-        w = _weights(seen, given, (own, own_var), (state, rows), (j, x, times))
-        p = seen.mean[j][:, :, on]
+        w = _weights(seen, given, (own, own_var), (state, rows), cells)
+        p = seen.mean[cells.j][:, :, on]
         weighed = w[:, :, None] * p
         A[:, :n_on, :n_on] += weighed.transpose(0, 2, 1) @ p
         A[:, :n_on, at] = A[:, at, :n_on] = there[:, b, None] * weighed.sum(axis=1)
         A[:, at, at] += there[:, b] * w.sum(axis=1)
-    widths = np.diagonal(np.linalg.inv(A), axis1=1, axis2=2)
-    return np.asarray(widths * np.concatenate([np.ones((len(rows), n_on)), there], axis=1))
+    narrow = np.concatenate(
+        [own_var[:, on], *(state.bias_var[one.block.layer][rows, None] for one in partners)], axis=1
+    )
+    wide = _inverse_diagonal(A)
+    known = np.concatenate([np.ones((len(rows), n_on), bool), there], axis=1)
+    return np.where(known, np.where(np.isfinite(wide) & (wide > 0), wide, narrow), 0.0)
+
+
+def _inverse_diagonal(A: Floats) -> Floats:
+    """diag A⁻¹ of each matrix, in units in which A has ones on its diagonal; where A has overflowed, no number."""
+    size = np.sqrt(np.diagonal(A, axis1=1, axis2=2))
+    unit = A / (size[:, :, None] * size[:, None, :])
+    sound = np.isfinite(unit).all(axis=(1, 2))
+    unit[~sound] = np.eye(A.shape[1])
+    inverse = np.linalg.inv(unit + ROUNDING * np.eye(A.shape[1]))
+    return np.where(sound[:, None], np.diagonal(inverse, axis1=1, axis2=2) / size**2, np.nan)
 
 
 def _of_rows(prior: RowPrior, rows: Indices, n_factors: int) -> Floats:
@@ -130,70 +147,75 @@ def _of_rows(prior: RowPrior, rows: Indices, n_factors: int) -> Floats:
 
 
 def _weights(
-    seen: _Partners, given: Given, own: tuple[Floats, Floats], at: tuple[State, Indices], cells: tuple[Any, ...]
+    seen: _Partners, given: Given, own: tuple[Floats, Floats], at: tuple[State, Indices], cells: _Cells
 ) -> Floats:
     """w′ = 1/(1/w + Σ_k ū²_ik ũ_jk + b̃_j) of the cells of some rows, (rows, cells); zero where there is none."""
-    (u, u_var), (state, rows), (j, x, times) = own, at, cells
+    (u, u_var), (state, rows), (j, x, times, weight) = own, at, cells
     block, p = seen.block, seen.mean[j]
     bias, bias_var = (a[block.layer][rows].astype(np.float64)[:, None] for a in (state.bias_mean, state.bias_var))
     theta = np.matmul(p, u[:, :, None])[:, :, 0] + seen.bias[j] + bias + block.offset
     blur = np.matmul(seen.var[j], (u**2)[:, :, None])[:, :, 0] + seen.bias_var[j]
     var = blur + np.matmul(seen.var[j] + p**2, u_var[:, :, None])[:, :, 0] + bias_var
     z = (x - block.center) / block.scale
-    w = times * block.likelihood.quadratic(z, theta, var, given.parameters[block.relation])[0]
-    return np.asarray(w / (1.0 + w * blur))
+    w = weight * block.likelihood.quadratic(z, theta, var, given.parameters[block.relation])[0]
+    return np.asarray(times * w / (1.0 + w * blur))
 
 
 # --- cells of rows, side by side ----------------------------------------------------------------------------
 
 
-def _cells(side: Side, rows: Indices) -> tuple[Indices, Floats, Floats, Indices]:
-    """Partners, values and how many cells each stands for, (rows, most cells) each, and how many cells a row has.
+class _Cells(NamedTuple):
+    """Cells of some rows, (rows, most cells) each; what shorter rows are filled up with stands for no cell."""
 
-    Places that are filled up stand for no cell.
-    """
+    j: Indices
+    x: Floats
+    times: Floats
+    """For how many other cells each stands."""
+    weight: Any = 1.0
+    """What each counts by itself."""
+
+
+def _cells(side: Side, rows: Indices) -> _Cells:
     if side.members is None or side.covered is None:
         return _listed(side, rows)
-    return _between_members(side, rows)
-
-
-def _listed(side: Side, rows: Indices) -> tuple[Indices, Floats, Floats, Indices]:
-    start, lengths = side.indptr[rows], side.indptr[rows + 1] - side.indptr[rows]
-    place, times = _places(lengths)
-    at = np.minimum(start[:, None] + place, max(len(side.value) - 1, 0))
-    if not len(side.value) or not place.shape[1]:
-        return np.zeros((len(rows), 0), np.int64), times[:, :0], times[:, :0], lengths
-    if side.weight is not None:
-        times = times * side.weight[at]
-    return side.partner[at].astype(np.int64), side.value[at].astype(np.float64), times, lengths
-
-
-def _between_members(side: Side, rows: Indices) -> tuple[Indices, Floats, Floats, Indices]:
-    """Of filled and dense relations: members spread evenly, the same for all rows, and zero where nothing is listed."""
-    assert side.members is not None  # as `_cells` has seen
-    assert side.covered is not None
-    n = len(side.members)
-    chosen = np.arange(n) if n <= MOST else np.random.default_rng(n).choice(n, MOST, replace=False)
+    chosen = _some(len(side.members))
     if side.stride:
         value = side.value[side.indptr[rows][:, None] + side.stride * chosen]
-    else:
-        value = np.zeros((len(rows), n), side.value.dtype)
-        lengths = side.indptr[rows + 1] - side.indptr[rows]
-        which = np.repeat(np.arange(len(rows)), lengths)
-        first = np.repeat(side.indptr[rows] - np.cumsum(lengths) + lengths, lengths)
-        listed = first + np.arange(len(which))
-        value[which, side.partner[listed]] = side.value[listed]
-        value = value[:, chosen]
-    seen = ~holes(value) & side.covered[rows][:, None]
-    times = np.where(seen, n / len(chosen), 0.0)
-    j = np.broadcast_to(side.members[chosen].astype(np.int64), value.shape)
-    return j, np.where(seen, value, 0).astype(np.float64), times, np.asarray(seen.sum(axis=1))
+        seen = ~holes(value) & side.covered[rows][:, None]
+        times = np.where(seen, len(side.members) / len(chosen), 0.0)
+        return _Cells(_repeated(side.members[chosen], len(rows)), np.where(seen, value, 0).astype(np.float64), times)
+    # Listed ones all count, and some of the zeros stand for all of them.
+    listed = _listed(side, rows)
+    lengths, zero = side.indptr[rows + 1] - side.indptr[rows], np.ones((len(rows), len(chosen)), bool)
+    place = np.full(len(side.members), -1)
+    place[chosen] = np.arange(len(chosen))
+    owner = np.repeat(np.arange(len(rows)), lengths)
+    at = np.arange(len(owner)) + np.repeat(side.indptr[rows] - np.cumsum(lengths) + lengths, lengths)
+    hit = place[side.partner[at]]
+    zero[owner[hit >= 0], hit[hit >= 0]] = False
+    times = zero * ((len(side.members) - lengths) / np.maximum(zero.sum(axis=1), 1) * side.covered[rows])[:, None]
+    j = np.concatenate([side.members[listed.j], _repeated(side.members[chosen], len(rows))], axis=1)
+    x = np.concatenate([listed.x, np.zeros(zero.shape)], axis=1)
+    return _Cells(j, x, np.concatenate([listed.times, times], axis=1))  # which has no weights
 
 
-def _places(lengths: Indices) -> tuple[Indices, Floats]:
-    """Numbers of the cells looked at in rows of these lengths, and how many each stands for; zero beyond the end."""
+def _listed(side: Side, rows: Indices) -> _Cells:
+    """What is listed; of a long row so many cells, at equal distances, as stand for all."""
+    start, lengths = side.indptr[rows], side.indptr[rows + 1] - side.indptr[rows]
     taken = np.minimum(lengths, MOST)
-    number = np.arange(int(taken.max(initial=0)))
+    number, step = np.arange(int(taken.max(initial=0))), lengths / np.maximum(taken, 1)
     there = number < taken[:, None]
-    step = lengths / np.maximum(taken, 1)
-    return np.where(there, (number * step[:, None]).astype(np.int64), 0), np.where(there, step[:, None], 0.0)
+    at = np.where(there, start[:, None] + (number * step[:, None]).astype(np.int64), 0)
+    value = side.value[at]
+    there &= ~holes(value)
+    partner, x = side.partner[at].astype(np.int64), np.where(there, value, 0).astype(np.float64)
+    return _Cells(partner, x, np.where(there, step[:, None], 0.0), 1.0 if side.weight is None else side.weight[at])
+
+
+def _some(n: int) -> Indices:
+    """All of n numbers, or MOST of them, drawn, always the same."""
+    return np.arange(n) if n <= MOST else np.sort(np.random.default_rng(n).choice(n, MOST, replace=False))
+
+
+def _repeated(members: NDArray[np.int32], n: int) -> Indices:
+    return np.broadcast_to(members.astype(np.int64), (n, len(members)))
