@@ -16,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 from gcmf.data.bound import BoundRelation, EntitySet
 from gcmf.data.cells import Triplets, list_cells
 from gcmf.data.covariates import read_table
+from gcmf.data.split import draw
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import UnknownIdError, did_you_mean
 
@@ -169,7 +170,7 @@ def without_factors(model: GCMF, named: GCMF, cells: BoundRelation) -> dict[str,
     the model does not have.
     """
     i, j, _ = cells.cells.triplets()
-    some = slice(None, None, -(-len(i) // MOST_ALIKE))
+    some = draw(np.random.default_rng(0), len(i), min(len(i), MOST_ALIKE))
     parts = [_parts(one.fitted_, cells, i[some], j[some]) for one in (named, model)]
     alike = np.abs(np.nan_to_num(_correlation(*parts)))
     rows, cols = linear_sum_assignment(-alike)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gcmf.data.split import draw
 from gcmf.model.predict import theta_of
 from gcmf.model.predictive import cdf, interval, log_density, mean_and_variance
 
@@ -95,8 +96,11 @@ def covered(likelihood: Likelihood, theta: Theta, x: Floats) -> Floats:
 
 
 def _widths(fitted: Fitted, m: int, i: Indices, j: Indices) -> Floats:
-    """Widths of the intervals of 95% of some cells, evenly spread, in the user's units."""
-    some = slice(None, None, -(-len(i) // MOST_WIDTHS))
+    """Widths of the intervals of 95% of some cells, in the user's units.
+
+    Drawn, and not every n-th one: a step that divides the width of a complete matrix would see the same columns only.
+    """
+    some = draw(np.random.default_rng(0), len(i), min(len(i), MOST_WIDTHS))
     lower, upper = interval(fitted.likelihoods[m], theta_of(fitted, m, i[some], j[some]), LEVELS[-1])
     return np.asarray((upper - lower) * fitted.measure(m, j[some])[1])
 
