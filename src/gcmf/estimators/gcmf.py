@@ -312,9 +312,21 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     @overload
     def predict(
+        self, relation: str, rows: pd.Series[Any], cols: pd.Series[Any], *, grid: Literal[False] = False,
+        return_std: Literal[False] = False, interval: float, unknown: Unknown = "error",
+    ) -> tuple[pd.Series[float], pd.Series[float], pd.Series[float]]: ...  # fmt: skip
+
+    @overload
+    def predict(
         self, relation: str, rows: Ids = None, cols: Ids = None, *, grid: bool = False,
-        return_std: bool = False, interval: float, unknown: Unknown = "error",
-    ) -> tuple[Any, ...]: ...  # fmt: skip
+        return_std: Literal[False] = False, interval: float, unknown: Unknown = "error",
+    ) -> tuple[Floats, Floats, Floats]: ...  # fmt: skip
+
+    @overload
+    def predict(
+        self, relation: str, rows: Ids = None, cols: Ids = None, *, grid: bool = False,
+        return_std: Literal[True], interval: float, unknown: Unknown = "error",
+    ) -> tuple[Floats, Floats, Floats, Floats]: ...  # fmt: skip
 
     def predict(  # noqa: PLR0913 - the contract
         self,
