@@ -1,22 +1,26 @@
-"""Do error bars hold? python benchmarks/error_bars.py [likelihood ...] [--repeats 8].
+"""Do error bars hold? python -m benchmarks.error_bars [likelihood ...] [--repeats 8].
 
 Cells are simulated from the model, fitted with nothing told, and held-out θ and cells are compared with their intervals
 of 50, 80 and 95%: with the variances of q, and with the wider ones that models have (docs/model.md, "Error bars").
 Cases: most cells seen; five cells per row, with so many rows that factors are found and with so few that they are not;
 rows without any cell; a second view that half of the rows lack. Coverage of θ and of cells in percent; of cells as
-`score` has it. Needs no data. Beside them the calibration error of 0/1 cells.
+`score` has it, and the calibration error of 0/1 cells. `--real [task ...]` does the same for split 0 of the ledger's
+tasks, cells only, where their data are at hand.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
 import gcmf
+from benchmarks.ledger.tasks import TASKS
+from benchmarks.peers.gcmf_own import collection
 from gcmf.fit import fit
 from gcmf.model.predict import predict_pairs, theta_pairs
 from gcmf.model.score import LEVELS, calibration_error, score_cells
@@ -132,12 +136,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("likelihoods", nargs="*", default=list(SIZES))
     parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--real", nargs="*", help="tasks of the ledger, by name; all without one")
     asked: Any = parser.parse_args()
+    if asked.real is not None:
+        real(asked.real or list(TASKS))
+        return
     print("| cells | case | factors | θ: q | θ: wider | cells: q | cells: wider | calibration error |")
     print("|---|---|---|---|---|---|---|---|")
     for likelihood in asked.likelihoods:
         for case in CASES:
             print(line(case, likelihood, asked.repeats), flush=True)
+
+
+def real(names: list[str]) -> None:
+    """Print a line per task of the ledger and relation that it asks about."""
+    print("| task | cells | q | wider | calibration error |\n|---|---|---|---|---|")
+    for name in names:
+        if not TASKS[name].there:
+            continue
+        problem = TASKS[name].build(0)
+        data = collection(problem)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run = fit(data, FitOptions(widened=True), np.random.default_rng(0), ())
+            narrow, wide = (one.summarize(data) for one in (replace(run, widths=None), run))
+        for table in problem.tested:
+            m = [relation.name for relation in wide.schema.relations].index(table.name)
+            held = [(table.test.i.astype(np.int64), table.test.j.astype(np.int64), table.test.x.astype(float))]
+            ways = [score_cells(model, m, held) for model in (narrow, wide)]
+            shown = [f"{100 * w.coverage_50:.0f} {100 * w.coverage_80:.0f} {100 * w.coverage_95:.0f}" for w in ways]
+            error = f"{ways[1].calibration_error:.3f}" if table.likelihood == "bernoulli" else ""
+            print(f"| {name} | {table.name}, {table.likelihood} | {' | '.join(shown)} | {error} |", flush=True)
 
 
 def line(case: Case, likelihood: str, repeats: int) -> str:
