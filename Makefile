@@ -66,6 +66,7 @@ bench-model: setup
 	$(BIN)/python benchmarks/periods.py
 	$(BIN)/python benchmarks/counts.py
 	$(BIN)/python benchmarks/cll.py
+	$(BIN)/python -m benchmarks.error_bars
 
 reproduce: setup
 	$(BIN)/python -m reproduction all --quick --out results

@@ -83,3 +83,11 @@ class Laplace(Likelihood):
 
     def deviance(self, x, theta, p):
         return 2.0 * np.abs(x - theta)
+
+    def cdf(self, x, theta, p):
+        """½ e^(λ(x − θ)) below θ, and one less the same above: what intervals are made of."""
+        tail = 0.5 * np.exp(-np.abs(x - theta) / p[0])
+        return np.where(x < theta, tail, 1.0 - tail)
+
+    def draw(self, theta, p, rng):
+        return rng.laplace(theta, p[0])

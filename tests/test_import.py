@@ -87,7 +87,7 @@ print(json.dumps([before, [name in dir(gcmf) for name in gcmf.__all__], gcmf.plo
 
 def test_answers_have_types():
     hints = {name: inspect.signature(getattr(gcmf.GCMF, name)).return_annotation
-             for name in ("factors", "biases", "structure", "variance_explained", "score")}  # fmt: skip
+             for name in ("factors", "biases", "structure", "variance_explained", "score", "sample")}  # fmt: skip
     assert "Any" not in hints.values()
     returned = [inspect.signature(one).return_annotation for one in get_overloads(gcmf.GCMF.predict)]
     assert returned == [
@@ -95,6 +95,9 @@ def test_answers_have_types():
         "tuple[pd.Series[float], pd.Series[float]]",
         "Floats",
         "tuple[Floats, Floats]",
+        "tuple[pd.Series[float], pd.Series[float], pd.Series[float]]",
+        "tuple[Floats, Floats, Floats]",
+        "tuple[Floats, Floats, Floats, Floats]",
     ]
     assert tables.Frame is pd.DataFrame
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gcmf.estimators.load import load
     from gcmf.estimators.pca import PCA
     from gcmf.fit import Status
+    from gcmf.io.evaluate import evaluate
     from gcmf.io.project.read import read_project
     from gcmf.options import Priors
 
@@ -31,6 +32,7 @@ _HOMES = {
     "Priors": "gcmf.options",
     "Relation": "gcmf.data.relation",
     "Status": "gcmf.fit",
+    "evaluate": "gcmf.io.evaluate",
     "load": "gcmf.estimators.load",
     "read_project": "gcmf.io.project.read",
 }
@@ -38,7 +40,7 @@ _MODULES = ("datasets", "errors", "likelihoods", "omics", "plot")
 
 __all__ = [
     "CCA", "GCMF", "GFA", "PCA", "Collection", "Priors", "Relation", "Status",
-    "datasets", "errors", "likelihoods", "load", "omics", "plot", "read_project",
+    "datasets", "errors", "evaluate", "likelihoods", "load", "omics", "plot", "read_project",
 ]  # fmt: skip
 
 

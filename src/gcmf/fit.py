@@ -19,7 +19,9 @@ from gcmf.methods.stages import Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
 from gcmf.model.dispersion import outweighed, overdispersed
 from gcmf.model.fitted import summarize
+from gcmf.model.posterior import given_of
 from gcmf.model.spec import build
+from gcmf.model.spread import spread
 from gcmf.model.structure import carried
 from gcmf.model.zeros import Zeros
 
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from gcmf.model.fitted import Fitted
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
+    from gcmf.model.spread import Spread
     from gcmf.options import FitOptions
 
 #: A fall of the bound by more than this fraction is no rounding error: in float64, and in float32, where it is twice
@@ -43,6 +46,8 @@ FALL = {np.dtype("float64"): 1e-9, np.dtype("float32"): 3e-6}
 #: A relation whose bound takes steps this many times too short creeps: a small change of the bound is then no sign that
 #: the fit has arrived.
 CREEPING = 10.0
+#: The number of the draw of zeros that variances are taken from: none that a fit sees.
+_LAST_DRAW = 1_000_000
 
 
 class Status(Enum):
@@ -87,10 +92,12 @@ class Fit:
     status: Status
     drawn: Mapping[str, Drawn]
     """Of which relations zeros were drawn, and how many."""
+    widths: Spread | None = None
+    """How uncertain factors and biases are, each by itself, where that was asked for."""
 
     def summarize(self, data: Collection) -> Fitted:
         """Return what remains of the run: everything that answers need, nothing of the training cells."""
-        return replace(summarize(self.spec, self.posterior, self.state, data), drawn=self.drawn)
+        return replace(summarize(self.spec, self.posterior, self.state, data, self.widths), drawn=self.drawn)
 
     def doubts(self, data: Collection) -> str | None:
         """What does not suit the data that were fitted, and the way out; None where nothing of the kind shows."""
@@ -163,7 +170,12 @@ def fit(
             runs.append((found.trace[-1] if run.structured is None else run.structured, found))
             if interrupts.wanted or found.status is Status.INTERRUPTED:
                 break
-    return max(runs, key=lambda run: run[0])[1]
+        best = max(runs, key=lambda run: run[0])[1]
+        if options.widened and not spec.point:
+            given, n_threads = given_of(spec, best.posterior), options.n_threads or available_threads()
+            cells = zeros.problem(best.state, _LAST_DRAW, n_threads, given.scales) if zeros else problem
+            best = replace(best, widths=spread(cells, given, best.state, n_threads=n_threads))
+    return best
 
 
 def _method_of(run: Run, options: FitOptions, rng: np.random.Generator, interrupts: Interrupts) -> Method:

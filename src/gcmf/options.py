@@ -109,6 +109,8 @@ class FitOptions:
     """Beside a pattern: which factors each relation sees, where relations have scales."""
     refined: bool = True
     """Whether weak factors, which are no part of the structure, are kept where they help to predict."""
+    widened: bool = False
+    """Whether what remains of a fit has the variances of `model/spread.py`, with which error bars hold, and not q's."""
 
     def __post_init__(self) -> None:
         for name in ("max_iter", "n_init"):
@@ -177,6 +179,13 @@ def check_choice(name: str, value: object, allowed: tuple[str | bool, ...] = (Tr
         msg = f"The '{name}' parameter must be one of {choices}. Got {value!r} instead."
         raise OptionError(msg)
     return allowed.index(value)
+
+
+def check_level(value: Any) -> None:  # noqa: ANN401 - what is checked
+    """Refuse an interval that is neither None nor a probability."""
+    if value is not None and not (is_number(value) and 0 < value < 1):
+        msg = f"The 'interval' parameter must be a probability between 0 and 1, such as 0.9, or None. Got {value!r}."
+        raise OptionError(msg)
 
 
 def check_path(name: str, value: object) -> None:

@@ -292,6 +292,32 @@ def test_predict_all(fitted, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("*.partial"))
 
 
+def test_intervals_are_columns_too(fitted, tmp_path):
+    (tmp_path / "cells.csv").write_text("user,film\n1,2\n2,3\n")
+    command = ("predict", fitted / "model.gcmf", tmp_path / "cells.csv", "--relation", "ratings", "--interval")
+    run(*command, 0.8, "-o", tmp_path / "o.csv")
+    found, model = pd.read_csv(tmp_path / "o.csv"), gcmf.load(fitted / "model.gcmf")
+    assert found.columns.tolist() == ["user", "film", "mean", "std", "lower", "upper"]
+    wanted = model.predict("ratings", [1, 2], [2, 3], interval=0.8)
+    assert np.abs(found[["mean", "lower", "upper"]].to_numpy().T - wanted).max() < 1e-9
+    run(
+        "predict",
+        fitted / "model.gcmf",
+        "--all",
+        "--relation",
+        "film_actor",
+        "--interval",
+        0.8,
+        "-o",
+        tmp_path / "a.csv",
+    )
+    whole = pd.read_csv(tmp_path / "a.csv")
+    assert (whole["lower"] <= whole["upper"]).all()
+    assert "must be a probability between 0 and 1" in run(*command, 80).stderr
+    (tmp_path / "cells.csv").write_text("user,film\n")
+    assert run(*command, 0.8).stdout == "user,film,mean,std,lower,upper\n"
+
+
 def test_unknown_ids_are_named(fitted, tmp_path):
     (tmp_path / "cells.csv").write_text("user,film\n1,2\n1,99\nx,1\n")
     command = ("predict", fitted / "model.gcmf", tmp_path / "cells.csv", "--relation", "ratings")
@@ -314,7 +340,7 @@ def test_export_as_csv(fitted, tmp_path):
     assert abs(bias - model.biases("ratings", "cols")).max() < 1e-6
 
 
-def test_evaluate(fitted):
+def test_evaluate(fitted, tmp_path):
     command = ("evaluate", fitted, "--relation", "ratings", "--folds", 2, "--max-iter", 12)
     done = run(*command, "--json")
     table = pd.DataFrame(json.loads(done.stdout)).set_index("method")
@@ -328,6 +354,11 @@ def test_evaluate(fitted):
     stopped = table["unconverged"].sum()
     assert 0 < stopped <= 2 * len(table)
     assert f"{stopped} of {2 * len(table)} fits stopped at max_iter before converging: raise --max-iter." in done.stderr
+    with_factors = run(*command, "--factors", "--jobs", 2, "--plot", tmp_path / "e.png", "--json")
+    again = pd.DataFrame(json.loads(with_factors.stdout)).set_index("method")
+    assert again.loc[table.index, "error"].tolist() == table["error"].tolist()
+    assert (tmp_path / "e.png").read_bytes().startswith(b"\x89PNG")
+    assert "is there already" in run(*command, "--plot", tmp_path / "e.png").stderr
     wrong = run("evaluate", fitted, "--relation", "rating")
     assert wrong.exit_code == 1
     assert "Did you mean 'ratings'?" in wrong.stderr

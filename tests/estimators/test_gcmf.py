@@ -286,7 +286,12 @@ def test_a_declared_id_without_cells_has_the_prior(model, parts):
 def test_score_compares_with_held_out_cells(model, parts):
     table = model.score(parts[1])
     assert list(table.index) == ["ratings", "genres"]
-    assert list(table.columns) == ["rmse", "mae", "log_likelihood", "n", "auc", "average_precision"]
+    assert list(table.columns[:6]) == ["rmse", "mae", "log_likelihood", "n", "auc", "average_precision"]
+    assert list(table.columns[6:]) == [
+        *(f"coverage_{level}" for level in (50, 80, 95)),
+        "width_95",
+        "calibration_error",
+    ]
     assert table["n"].tolist() == [480, 64]
     assert table.loc["ratings", "rmse"] < 0.4 * 1.5
     assert table.loc["ratings", "mae"] < table.loc["ratings", "rmse"]
@@ -307,7 +312,8 @@ def test_score_without_zero_one_cells_has_no_auc_and_refuses_strangers(model):
     data = gcmf.Collection([gcmf.Relation("ratings", "user", "movie", frame)])
     with pytest.raises(UnknownIdError, match=r"never seen user 'stranger'"):
         model.score(data)
-    assert list(model.score(data, unknown="prior").columns) == ["rmse", "mae", "log_likelihood", "n"]
+    columns = ["rmse", "mae", "log_likelihood", "n", "coverage_50", "coverage_80", "coverage_95", "width_95"]
+    assert list(model.score(data, unknown="prior").columns) == columns
 
 
 def test_repr_tells_what_was_found(model):

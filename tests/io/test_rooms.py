@@ -10,7 +10,8 @@ ROOT = Path(gcmf.__file__).parent / "io"
 BELOW = {
     "outputs": set(),
     "sources": set(),
-    "evaluate": set(),
+    "variants": set(),
+    "evaluate": {"variants"},
     "project": {"sources"},
     "guess": {"sources"},
     "results": {"outputs"},

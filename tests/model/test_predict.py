@@ -18,6 +18,7 @@ from helpers import random_pattern, random_sample
 def collection(likelihood, shape=(9, 7)):
     rng = np.random.default_rng(0)
     draws = {"gaussian": rng.normal(size=shape), "bernoulli": rng.random(shape) < 0.4, "poisson": rng.poisson(3, shape)}
+    draws["negative_binomial"] = draws["poisson"]
     return Collection([Relation("x", "a", "b", draws[likelihood], likelihood)])
 
 
@@ -27,14 +28,15 @@ def random_model(data, n_factors=3):
     return summarize(made.spec, made.posterior, made.state, data)
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson", "negative_binomial"])
 @pytest.mark.parametrize("tile", [(128, 1024), (2, 3)])
 def test_a_grid_is_its_pairs(likelihood, tile, monkeypatch):
     monkeypatch.setattr(predict, "_TILE", tile)
     model = random_model(collection(likelihood))
     i, j = np.array([3, -1, 0, 8, 3]), np.array([6, 0, -1, 2])  # one twice, and on each side one known by its prior
-    grid = predict.predict_grid(model, 0, i, j)
-    pairs = predict.predict_pairs(model, 0, np.repeat(i, len(j)), np.tile(j, len(i)))
+    grid = predict.predict_grid(model, 0, i, j, level=0.7)
+    pairs = predict.predict_pairs(model, 0, np.repeat(i, len(j)), np.tile(j, len(i)), level=0.7)
+    assert len(grid) == 4
     for whole, each in zip(grid, pairs, strict=True):
         assert whole.shape == (5, 4)
         np.testing.assert_allclose(whole.ravel(), each, rtol=1e-12)

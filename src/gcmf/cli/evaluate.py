@@ -1,8 +1,9 @@
-"""`gcmf evaluate`: whether each extra relation helps."""
+"""`gcmf evaluate`: whether each part of the data, and of the model, helps."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,16 +27,28 @@ def evaluate(
         int | None, typer.Option(help="Sweeps of each fit, at most; else as the project file says, or 1000.", min=1)
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides what is hidden.", min=0)] = 0,
+    columns: Annotated[bool, typer.Option("--columns", help="Leave out each column of covariates too.")] = False,
+    forms: Annotated[
+        bool, typer.Option("--forms", help="Take tables as covariates instead of relations too, and the reverse.")
+    ] = False,
+    factors: Annotated[bool, typer.Option("--factors", help="Leave out each factor too.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Fits at a time; else up to four.", min=1)] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the table into this file: .png, .svg or .pdf.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a picture that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare cross-validated errors of gCMF, CMF, gCMF without each other relation, one matrix, and biases only.
+    """Compare cross-validated errors of gCMF, CMF, gCMF without each other part, one matrix, and biases only.
 
     Hidden cells are judged by the RMSE (numbers), by log-loss and AUC (0/1), or
     by the negative log-likelihood per cell (counts, and the numbers of a
     features section, whose columns have units of their own).
     """
     from gcmf.io import evaluate as comparison
+    from gcmf.io.outputs import check_new
+    from gcmf.io.variants import variants
 
+    if plot is not None:
+        check_new(plot, force=force)
     with waiting("Reading") as report:
         read = gcmf.read_project(project, report=report)
     data, options = read.collection, dict(read.options)
@@ -47,24 +60,29 @@ def evaluate(
             msg = f"There is no relation {name!r}; the project has {known}.{did_you_mean(name, data.relations)}"
             raise UnknownIdError(msg)
     targets = relation or list(data.relations)
-    columns = ("{task.description}", BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True) as bars:
-        task = bars.add_task("fitting", total=folds * sum(len(comparison.methods(data, name)) for name in targets))
+    shown = ("{task.description}", BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*shown, transient=True) as bars:
+        compared = (variants(data, name, columns=columns, forms=forms) for name in targets)
+        task = bars.add_task("fitting", total=folds * sum(map(len, compared)))
         table = comparison.evaluate(
-            data, options, relations=targets, n_folds=folds, random_state=seed,
-            report=lambda said: bars.update(task, advance=1, description=said),
+            data, options, relations=targets, n_folds=folds, random_state=seed, columns=columns, forms=forms,
+            factors=factors, n_jobs=jobs, report=lambda said: bars.update(task, advance=1, description=said),
         )  # fmt: skip
+    if plot is not None:
+        gcmf.plot.evaluation(table).savefig(plot)
     if as_json:
         show_json(table.to_dict(orient="records"))
     else:
         _show(table)
-    stopped, fits = table["unconverged"].sum(), table["folds"].sum()
+    fitted = table[table["kind"] != "factor"]
+    stopped, fits = fitted["unconverged"].sum(), fitted["folds"].sum()
     if stopped:
         show_note(f"{stopped} of {fits} fits stopped at max_iter before converging: raise --max-iter.")
 
 
 def _show(table: pd.DataFrame) -> None:
-    from gcmf.io.evaluate import GROUP, MEASURES
+    from gcmf.io.evaluate import MEASURES
+    from gcmf.io.variants import GROUP
 
     screen = console()
     for relation, lines in table.groupby("relation", sort=False):

@@ -36,30 +36,35 @@ def predict(
     every: Annotated[bool, typer.Option("--all", help="Predict every cell of the relation.")] = False,
     row: Annotated[str | None, typer.Option(help="The column of row ids.")] = None,
     col: Annotated[str | None, typer.Option(help="The column of column ids.")] = None,
+    interval: Annotated[
+        float | None, typer.Option(help="Add lower and upper, which hold a cell with this probability, such as 0.9.")
+    ] = None,
     unknown: Annotated[Unknown, typer.Option(help="Refuse ids never seen, or use the prior.")] = Unknown.error,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines; with --out, a report.")] = False,
 ) -> None:
-    """Predict cells by id: mean and standard deviation of what would be observed."""
+    """Predict cells by id: mean and standard deviation of what would be observed, and intervals."""
     from gcmf.io.outputs import check_new, table_kind, write_table
     from gcmf.io.predictions import find_relation, predict_all, predict_table
     from gcmf.io.sources.specs import Source
     from gcmf.io.sources.tables import open_table
+    from gcmf.options import check_level
 
     if (cells is None) != every:
         msg = "Give a table of CELLS, or --all for every cell of a relation."
         raise typer.BadParameter(msg)
+    check_level(interval)
     if out is not None:
         check_new(out, force=force)
         table_kind(out)
     fitted = gcmf.load(model)
     parts: Iterable[pd.DataFrame]
     if cells is None:
-        parts = predict_all(fitted, find_relation(fitted, relation))
+        parts = predict_all(fitted, find_relation(fitted, relation), interval)
     else:
         table = open_table(Source(source=cells.name), cells.absolute().parent)
         chosen = find_relation(fitted, relation, table.columns)
-        parts = predict_table(fitted, chosen, table, columns=(row, col), unknown=unknown.value)
+        parts = predict_table(fitted, chosen, table, columns=(row, col), unknown=unknown.value, interval=interval)
     if out is None:
         with stopping("the list above is not complete."):
             _print(parts, as_json=as_json)

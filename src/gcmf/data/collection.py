@@ -186,6 +186,18 @@ class Collection:
         joined = {entity for bound in kept for entity in (bound.rows, bound.cols)}
         return self._with({name: entities for name, entities in self.entities.items() if name in joined}, kept)
 
+    def with_covariates(self, covariates: Mapping[str, Covariates | None]) -> Collection:
+        """Return a collection that knows this of the entities of the sets named, beside their cells, and no more."""
+        known = {
+            name: replace(entities, covariates=covariates[name]) if name in covariates else entities
+            for name, entities in self.entities.items()
+        }
+        return self._with(known, list(self.relations.values()))
+
+    def with_relation(self, relation: BoundRelation, entities: EntitySet) -> Collection:
+        """Return a collection with one relation more, between a set that is there and a new one."""
+        return self._with({**self.entities, entities.name: entities}, [*self.relations.values(), relation])
+
     def __repr__(self) -> str:
         sizes = {"relation": len(self.relations), "entity set": len(self.entities), "cell": self.n_cells}
         lines = [f"<Collection: {', '.join(counted(size, noun) for noun, size in sizes.items())}>"]

@@ -22,7 +22,7 @@ from gcmf.data.vocabulary import and_more, is_id_list, show_id
 from gcmf.errors import DataError, ModelWarning, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -79,6 +79,26 @@ class Covariates:
         else:
             values = sparse.vstack([self.values, sparse.csr_array((size - n, p))], format="csr")
         return Covariates(self.features, self.center, self.scale, self.group, values)
+
+    def without(self, columns: Sequence[str]) -> Covariates | None:
+        """Return the same without some source columns; None if nothing is left."""
+        kept = np.flatnonzero([feature.column not in columns for feature in self.features])
+        if not len(kept):
+            return None
+        group = np.unique(self.group[kept], return_inverse=True)[1].astype(np.intp)
+        features = tuple(self.features[k] for k in kept.tolist())
+        return Covariates(features, self.center[kept], self.scale[kept], group, self.values[:, kept])
+
+    def joined(self, other: Covariates) -> Covariates:
+        """Return these features and others of the same entities."""
+        center, scale = (np.concatenate(pair) for pair in ((self.center, other.center), (self.scale, other.scale)))
+        group, features = np.concatenate([self.group, self.n_columns + other.group]), self.features + other.features
+        values: Any = [self.values, other.values]
+        if len(features) <= FEW:
+            values = np.concatenate(values, axis=1)
+        else:
+            values = sparse.hstack([sparse.csr_array(part) for part in values], format="csr")
+        return Covariates(features, center, scale, group, values)
 
 
 @dataclass

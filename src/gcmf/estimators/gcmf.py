@@ -29,9 +29,19 @@ from gcmf.estimators.tables import (
     structure_table,
 )
 from gcmf.fit import Status, fit
-from gcmf.model.predict import predict_grid, predict_pairs, score_cells
+from gcmf.model.predict import predict_grid, predict_pairs
+from gcmf.model.sample import sample_cells, sample_theta
+from gcmf.model.score import OF_BINARY, score_cells
 from gcmf.model.structure import roles
-from gcmf.options import FitOptions, as_generator, check_choice, check_path, listed_callbacks
+from gcmf.options import (
+    FitOptions,
+    as_generator,
+    check_choice,
+    check_integer,
+    check_level,
+    check_path,
+    listed_callbacks,
+)
 from gcmf.storage.collective import describe_fitted, read_fitted
 
 if TYPE_CHECKING:
@@ -53,7 +63,7 @@ if TYPE_CHECKING:
 
 Unknown = Literal["error", "prior"]
 Predictions = Any
-"""Means, or means and deviations: arrays, or columns where ids were columns. The overloads of `predict` say which."""
+"""Means, and what else was asked for: arrays, or columns where ids were columns. `predict` has an overload for each."""
 
 
 class UnfittedError(GcmfError, NotFittedError):  # type: ignore[misc]  # scikit-learn has no types
@@ -157,7 +167,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         check_choice("progress", self.progress, (True, False, "auto"))
         check_path("checkpoint", self.checkpoint)
         listed_callbacks(self.callbacks)
-        return FitOptions.of(self, **more)
+        return FitOptions.of(self, widened=True, **more)
 
     def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:
         self._fitted = fitted
@@ -281,26 +291,44 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     @overload
     def predict(
         self, relation: str, rows: pd.Series[Any], cols: pd.Series[Any], *, grid: Literal[False] = False,
-        return_std: Literal[False] = False, unknown: Unknown = "error",
+        return_std: Literal[False] = False, interval: None = None, unknown: Unknown = "error",
     ) -> pd.Series[float]: ...  # fmt: skip
 
     @overload
     def predict(
         self, relation: str, rows: pd.Series[Any], cols: pd.Series[Any], *, grid: Literal[False] = False,
-        return_std: Literal[True], unknown: Unknown = "error",
+        return_std: Literal[True], interval: None = None, unknown: Unknown = "error",
     ) -> tuple[pd.Series[float], pd.Series[float]]: ...  # fmt: skip
 
     @overload
     def predict(
         self, relation: str, rows: Ids = None, cols: Ids = None, *, grid: bool = False,
-        return_std: Literal[False] = False, unknown: Unknown = "error",
+        return_std: Literal[False] = False, interval: None = None, unknown: Unknown = "error",
     ) -> Floats: ...  # fmt: skip
 
     @overload
     def predict(
         self, relation: str, rows: Ids = None, cols: Ids = None, *, grid: bool = False,
-        return_std: Literal[True], unknown: Unknown = "error",
+        return_std: Literal[True], interval: None = None, unknown: Unknown = "error",
     ) -> tuple[Floats, Floats]: ...  # fmt: skip
+
+    @overload
+    def predict(
+        self, relation: str, rows: pd.Series[Any], cols: pd.Series[Any], *, grid: Literal[False] = False,
+        return_std: Literal[False] = False, interval: float, unknown: Unknown = "error",
+    ) -> tuple[pd.Series[float], pd.Series[float], pd.Series[float]]: ...  # fmt: skip
+
+    @overload
+    def predict(
+        self, relation: str, rows: Ids = None, cols: Ids = None, *, grid: bool = False,
+        return_std: Literal[False] = False, interval: float, unknown: Unknown = "error",
+    ) -> tuple[Floats, Floats, Floats]: ...  # fmt: skip
+
+    @overload
+    def predict(
+        self, relation: str, rows: Ids = None, cols: Ids = None, *, grid: bool = False,
+        return_std: Literal[True], interval: float, unknown: Unknown = "error",
+    ) -> tuple[Floats, Floats, Floats, Floats]: ...  # fmt: skip
 
     def predict(  # noqa: PLR0913 - the contract
         self,
@@ -310,9 +338,14 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         *,
         grid: bool = False,
         return_std: bool = False,
+        interval: float | None = None,
         unknown: Unknown = "error",
     ) -> Predictions:
-        """Predict cells of a relation by id: mean (and with `return_std` the predictive standard deviation).
+        """Predict cells of a relation by id: the mean, and as many of these as are asked for.
+
+        With `return_std=True` also the standard deviation of a new cell; with `interval=0.9` the lower and the upper
+        end of what holds a new cell with 90% probability, leaving out 5% on either side. Those of counts are counts,
+        which hold at least so much. A 0/1 cell is either 0 or 1: there it is the interval of the probability.
 
         `rows` and `cols` are paired, one prediction each (a single id is paired with all of the other side);
         with `grid=True`, or where one of them is None (all ids), every row is combined with every column.
@@ -320,27 +353,73 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         are arrays. An id that the model has never heard of is an error, or with `unknown="prior"` predicted from
         the prior.
         """
+        check_choice("return_std", return_std)
+        check_level(interval)
+        m, i, j, whole = self._asked(relation, rows, cols, grid=grid, unknown=unknown)
+        predicted = (predict_grid if whole else predict_pairs)(self.fitted_, m, i, j, level=interval)._asdict()
+        wanted = ["mean", *["std"] * bool(return_std), *["lower", "upper"] * (interval is not None)]
+        if not whole:
+            names = {part: relation if part == "mean" else f"{relation}_{part}" for part in wanted}
+            predicted = {part: like(predicted[part], rows, cols, name=names[part]) for part in wanted}
+        return tuple(predicted[part] for part in wanted) if len(wanted) > 1 else predicted["mean"]
+
+    def sample(  # noqa: PLR0913 - what is drawn, how often, and of whom
+        self,
+        relation: str,
+        rows: Ids = None,
+        cols: Ids = None,
+        n: int = 100,
+        *,
+        of: Literal["cells", "predictor"] = "cells",
+        grid: bool = False,
+        random_state: RandomState = None,
+        unknown: Unknown = "error",
+    ) -> Floats:
+        """Draw cells of a relation `n` times from what is known of them: (n, cells), or (n, rows, cols) of a grid.
+
+        `of="predictor"` draws the linear predictor θ and no noise: for Gaussian cells in their units, for 0/1 and
+        counts as it enters the likelihood. Ids are taken as `predict` takes them. Cells are drawn together: in each
+        draw an entity has one vector, whatever cells it is in. (Ids never heard of are drawn anew for every cell.)
+        """
+        check_choice("of", of, ("cells", "predictor"))
+        check_integer("n", n, 1)
+        m, i, j, whole = self._asked(relation, rows, cols, grid=grid, unknown=unknown)
+        shape, fitted = (len(i), len(j)), self.fitted_
+        if whole:
+            i, j = np.repeat(i, len(j)), np.tile(j, len(i))
+        rng = as_generator(random_state)
+        if of == "cells":
+            drawn = sample_cells(fitted, m, (i, j), n, rng)
+        else:
+            center, scale = fitted.measure(m, j)
+            drawn = sample_theta(fitted, m, (i, j), n, rng) * scale + center
+        return drawn.reshape(n, *shape) if whole else drawn
+
+    def _asked(
+        self, relation: str, rows: Ids, cols: Ids, *, grid: bool, unknown: Unknown
+    ) -> tuple[int, NDArray[np.int64], NDArray[np.int64], bool]:
+        """Number of the relation, positions of rows and columns, and whether every one meets every other."""
         check_choice("unknown", unknown, ("error", "prior"))
         check_choice("grid", grid)
-        check_choice("return_std", return_std)
-        f, m = self.fitted_, self._relation(relation)
-        ends = f.schema.relations[m]
+        m = self._relation(relation)
+        ends = self.fitted_.schema.relations[m]
         i, j = self._index(ends.rows, rows, unknown), self._index(ends.cols, cols, unknown)
         whole = grid or rows is None or cols is None
-        answer = tuple(predict_grid(f, m, i, j) if whole else predict_pairs(f, m, *pair(i, j)))
-        if not whole:
-            names = (relation, f"{relation}_std")
-            answer = tuple(like(part, rows, cols, name=name) for part, name in zip(answer, names, strict=True))
-        return answer if return_std else answer[0]
+        return (m, i, j, True) if whole else (m, *pair(i, j), False)
 
     def score(self, data: Data, y: None = None, *, unknown: Unknown = "error") -> Frame:
-        """Compare predictions with the cells of a collection, per relation: rmse, mae, log_likelihood, n.
+        """Compare predictions with the cells of a collection, per relation: rmse, mae, log_likelihood, n and more.
 
         Relations are matched by name; they must join the same entity sets as in the model, either way round, and have
-        the same likelihood. `log_likelihood` is the mean log predictive density (probability) per cell. 0/1 relations
-        have `auc` and `average_precision` too. Everything is in the units that the cells came in, also of columns that
-        a project file standardized (age in years, height in centimeters): those in large numbers weigh most in rmse
-        and mae, all weigh alike in log_likelihood.
+        the same likelihood. `log_likelihood` is the mean log predictive density (probability) per cell. `coverage_50`,
+        `coverage_80` and `coverage_95` are the shares of the cells within intervals that should hold 50, 80 and 95% of
+        them, and `width_95` is how wide the last are on average (0/1: those of the probability). 0/1 relations have
+        `auc` and `average_precision` too, and `calibration_error`: how far, on average, the share of ones is from the
+        probability predicted, in ten bins of equally many cells.
+
+        Everything is in the units that the cells came in, also of columns that a project file standardized (age in
+        years, height in centimeters): those in large numbers weigh most in rmse, mae and width_95, all weigh alike in
+        the others.
         """
         del y
         given = Collection.of(data, caller=f"{type(self).__name__}.score")
@@ -357,7 +436,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             parts = ((j, i, x) if turned[name] else (i, j, x) for i, j, x in cells)
             rows[name] = score_cells(self.fitted_, m, parts)
         table = pd.DataFrame.from_dict({name: row._asdict() for name, row in rows.items()}, orient="index")
-        return table if table["auc"].notna().any() else table.drop(columns=["auc", "average_precision"])
+        return table if table["calibration_error"].notna().any() else table.drop(columns=list(OF_BINARY))
 
     def _cells(
         self, data: Collection, bound: BoundRelation, unknown: Unknown

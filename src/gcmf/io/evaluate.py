@@ -1,31 +1,38 @@
-"""How good is a model, and does each extra relation help? Cells that a fit does not see, and the errors on them."""
+"""How good is a model, and does each part of the data help? Cells that a fit does not see, and the errors on them."""
 
 from __future__ import annotations
 
 import copy
+import itertools
 import time
 import warnings
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from gcmf.data.collection import Collection
 from gcmf.data.parts import take
 from gcmf.data.split import draw, folds
-from gcmf.errors import ConvergenceWarning
+from gcmf.engines.threads import available_threads
+from gcmf.errors import ConvergenceWarning, UnknownIdError, did_you_mean
 from gcmf.estimators.gcmf import GCMF
 from gcmf.fit import Status
+from gcmf.io.variants import BIAS, GROUP, variants, without_factors
+from gcmf.options import check_integer, listed_callbacks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from gcmf.data.collection import Collection
+    from gcmf.estimators.gcmf import Data
     from gcmf.fit import StepInfo
+    from gcmf.io.variants import Columns, Variant
 
-GROUP, COMMON, ALONE, BIAS = "gCMF", "CMF", "alone", "biases only"
-"""Methods that are compared; and gCMF without each other relation."""
 Scores = dict[str, dict[str, float]]
 """Measures by relation."""
 
@@ -38,6 +45,8 @@ RARE = 0.1
 """Ones are rare where fewer cells than this share are ones."""
 _EVERY_SECONDS = 2.0
 _CHUNK = 100_000
+#: Fits at a time where nothing else is said: each holds a model and its own lists of cells.
+MOST_JOBS = 4
 MOST = 1_000_000
 """Cells of a relation whose blanks are zeros that are hidden at a time: all of them may be more than memory holds."""
 
@@ -121,57 +130,94 @@ def score(model: GCMF, test: Collection) -> Scores:
     return scores
 
 
-def methods(data: Collection, relation: str) -> tuple[str, ...]:
-    """Return what is compared on a relation: everything together, two ways, without each other one, alone."""
-    if len(data.relations) == 1:
-        return GROUP, BIAS
-    others = [f"without {name}" for name in data.relations if name != relation] if len(data.relations) > 2 else []
-    return GROUP, COMMON, *others, ALONE, BIAS
-
-
 def evaluate(  # noqa: PLR0913 - what may be chosen, by name
-    data: Collection,
-    options: Mapping[str, Any],
+    data: Data,
+    options: Mapping[str, Any] | None = None,
     *,
     relations: Iterable[str] | None = None,
     n_folds: int = 5,
     random_state: int = 0,
+    columns: Columns = False,
+    forms: bool = False,
+    factors: bool = False,
+    n_jobs: int | None = None,
     report: Callable[[str], object] = lambda _: None,
 ) -> pd.DataFrame:
-    """Return the held-out error of every method on every relation, and how far it is from gCMF's.
+    """Return what each part of the data, and of the model, adds to the prediction of each relation.
 
-    Cells of one relation at a time are hidden, a fold at a time; the other relations stay whole. `error` is the mean
-    over the folds of what `measure` names, the smaller the better: RMSE, for 0/1 cells the log-loss, for counts the
-    negative log-likelihood (see `score`). `difference` is that of a method minus gCMF's, above zero where gCMF
-    is better, and `difference_se` its standard error over the folds, which are the same for all. `auc` and
-    `average_precision` are for 0/1 relations, the second where ones are rare, and NaN elsewhere. `hidden` is the size
-    of a fold: of a relation whose blanks are zeros, a fold is a sample of a million cells where there are more.
-    `unconverged` is the number of folds whose fit stopped at `max_iter`: its error is not that of the method.
+    Cells of one relation at a time are hidden, a fold at a time; the other relations stay whole. Compared with the
+    whole model, gCMF, are common factors (CMF), gCMF without each other relation and without each table of covariates,
+    the relation alone, and its biases only; and if asked for
+
+    - `columns=True`: gCMF without each column of covariates; or groups of them, {"where they live": ["zip", "city"]};
+    - `forms=True`: with each table that could be either as covariates instead of a relation, and the other way round;
+    - `factors=True`: predictions of the same fits without each factor, named as in a fit to all data.
+
+    `error` is the mean over the folds of what `measure` names, the smaller the better: RMSE, for 0/1 cells the
+    log-loss, for counts the negative log-likelihood (see `score`). `difference` is that of a method minus gCMF's: above
+    zero, what is left out helps. `difference_se` is its standard error over the folds, which are the same for all.
+    `auc` and `average_precision` are for 0/1 relations, the second where ones are rare, and NaN elsewhere. `hidden` is
+    the size of a fold: of a relation whose blanks are zeros, a fold is a sample of a million cells where there are
+    more. `unconverged` is the number of folds whose fit stopped at `max_iter`: its error is not that of the method.
+    `found` is in how many folds a factor was found again; where it was not, leaving it out changes nothing.
+
+    `n_jobs` fits run at a time, by default up to four, and share the cores; what comes of it does not depend on that.
+    `gcmf.plot.evaluation` draws the table.
     """
-    rows = []
-    for target in data.relations if relations is None else relations:
-        scores: dict[str, list[dict[str, float]]] = {name: [] for name in methods(data, target)}
-        unconverged, hidden = dict.fromkeys(scores, 0), 0
-        for number, (train, test) in enumerate(hidden_folds(data, target, n_folds, seed=random_state), start=1):
-            hidden = max(hidden, test.n_cells)
-            for name, by_fold in scores.items():
-                model = _fitted(name, _seen(train, name, target), options)
-                by_fold.append(score(model, test.with_cells({target: test.relations[target].cells}))[target])
-                unconverged[name] += model.status_ is Status.MAX_ITER
-                report(f"{target}, fold {number}: {name}")
-        measure = next(iter(scores[GROUP][0]))
-        best = np.array([fold[measure] for fold in scores[GROUP]])
-        for name, by_fold in scores.items():
-            errors = np.array([fold[measure] for fold in by_fold])
-            gap = errors - best
-            rows.append({
-                "relation": target, "method": name, "measure": measure, "error": float(errors.mean()),
-                "difference": float(gap.mean()),
-                "difference_se": float(gap.std(ddof=1) / np.sqrt(len(gap))) if name != GROUP else 0.0,
-                "auc": _mean(by_fold, "auc"), "average_precision": _mean(by_fold, "average_precision"),
-                "folds": n_folds, "hidden": hidden, "unconverged": unconverged[name],
-            })  # fmt: skip
+    data, rows, whole = Collection.of(data, caller="evaluate"), [], None
+    for target in _targets(data, relations):
+        compared = variants(data, target, columns=columns, forms=forms)
+        jobs, hidden = Jobs(n_jobs, len(compared), options or {}), 0
+        by_method: dict[str, list[Held]] = {}
+        with _expected():
+            if factors and whole is None:
+                whole = jobs.fitted(compared[0], data)
+            for number, (train, test) in enumerate(hidden_folds(data, target, n_folds, seed=random_state), start=1):
+                hidden = max(hidden, test.n_cells)
+                for name, held in jobs.scores(compared, train, test.select([target]), whole):
+                    by_method.setdefault(name, []).append(held)
+                    report(f"{target}, fold {number}: {name}")
+        rows += _table(target, by_method, hidden)
     return pd.DataFrame(rows)
+
+
+def _targets(data: Collection, relations: Iterable[str] | None) -> list[str]:
+    names = list(data.relations) if relations is None else [relations] if isinstance(relations, str) else [*relations]
+    for name in names:
+        if name not in data.relations:
+            known = ", ".join(data.relations)
+            msg = f"There is no relation {name!r}; the data have {known}.{did_you_mean(name, data.relations)}"
+            raise UnknownIdError(msg)
+    return names
+
+
+class Held(NamedTuple):
+    """How a fit has predicted the cells that it has not seen."""
+
+    scores: dict[str, float]
+    kind: str
+    unconverged: bool
+    found: float = np.nan
+    """Of a factor: whether it was found again."""
+
+
+def _table(target: str, by_method: Mapping[str, list[Held]], hidden: int) -> list[dict[str, Any]]:
+    """One line per method; differences are taken fold by fold."""
+    best = by_method[GROUP]
+    measure, rows = next(iter(best[0].scores)), []
+    for name, folds_of in by_method.items():
+        errors = np.array([held.scores[measure] for held in folds_of])
+        gap = errors - np.array([held.scores[measure] for held in best])
+        scores = [held.scores for held in folds_of]
+        rows.append({
+            "relation": target, "method": name, "measure": measure, "error": float(errors.mean()),
+            "difference": float(gap.mean()),
+            "difference_se": float(gap.std(ddof=1) / np.sqrt(len(gap))) if name != GROUP else 0.0,
+            "auc": _mean(scores, "auc"), "average_precision": _mean(scores, "average_precision"),
+            "folds": len(folds_of), "hidden": hidden, "unconverged": sum(held.unconverged for held in folds_of),
+            "kind": folds_of[0].kind, "found": float(sum(held.found for held in folds_of)),
+        })  # fmt: skip
+    return rows
 
 
 def _mean(folds: list[dict[str, float]], measure: str) -> float:
@@ -180,30 +226,73 @@ def _mean(folds: list[dict[str, float]], measure: str) -> float:
     return float(np.mean(values)) if values else float("nan")
 
 
-def _seen(train: Collection, method: str, target: str) -> Collection:
-    """Return the relations that a method may see."""
-    if method in (ALONE, BIAS):
-        return train.select([target])
-    if method.startswith("without "):
-        return train.select([name for name in train.relations if name != method.removeprefix("without ")])
-    return train
+# --- fits ---------------------------------------------------------------------------------------------------
 
 
-def _fitted(method: str, train: Collection, options: Mapping[str, Any]) -> GCMF:
-    """Fit one method."""
-    model = GCMF(**{"random_state": 0, **options, "progress": False})
-    if method == COMMON:
-        model.set_params(sharing="common")
+class Jobs:
+    """Fits variants, some at a time, and lets them predict what they have not seen."""
+
+    def __init__(self, n_jobs: int | None, most: int, options: Mapping[str, Any]) -> None:
+        if n_jobs is not None:
+            check_integer("n_jobs", n_jobs, 1, also=" or None")
+        cores = available_threads()
+        self._n_jobs = min(n_jobs or min(cores, MOST_JOBS), most)
+        self._options = {"n_threads": max(1, cores // self._n_jobs), "random_state": 0, **options, "progress": False}
+        self._stop = False
+
+    def scores(
+        self, compared: Sequence[Variant], train: Collection, test: Collection, named: GCMF | None
+    ) -> Iterator[tuple[str, Held]]:
+        """Yield how each variant predicts, in their order; a model that has names for factors is `named`."""
+        work = partial(self._predicted, train, test, named)
+        if self._n_jobs == 1:  # a fit in the main thread notices Ctrl-C by itself
+            yield from itertools.chain.from_iterable(map(work, compared))
+            return
+        with ThreadPoolExecutor(self._n_jobs) as pool:
+            jobs = [pool.submit(work, variant) for variant in compared]
+            try:
+                for job in jobs:
+                    yield from job.result()
+            except BaseException:
+                self._stop = True  # those at work end with their sweep
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _predicted(
+        self, train: Collection, test: Collection, named: GCMF | None, variant: Variant
+    ) -> list[tuple[str, Held]]:
+        """How a fit predicts the hidden cells of a relation; the whole model also without each of its factors."""
+        model, (target,) = self.fitted(variant, train), test.relations
+        stopped = model.status_ is Status.MAX_ITER
+        held = [(variant.name, Held(score(model, test)[target], variant.kind, unconverged=stopped))]
+        if named is None or variant.name != GROUP:
+            return held
+        for name, less in without_factors(model, named, test.relations[target]).items():
+            own = score(model if less is None else less, test)[target]
+            held.append((name, Held(own, "factor", unconverged=False, found=float(less is not None))))
+        return held
+
+    def fitted(self, variant: Variant, train: Collection) -> GCMF:
+        """Fit one variant."""
+        model = GCMF(**{**self._options, **variant.options})
+        model.set_params(callbacks=[*listed_callbacks(model.callbacks), lambda _: self._stop])
+        seen = variant.seen(train)
+        if variant.name == BIAS:
+            off = {entity: (False,) for entity in seen.schema.entities}
+            model._fit(seen, model._options(n_factors=1, pattern=off))
+        else:
+            model.fit(seen)
+        if model.status_ is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # the model of an unfinished fit would be compared with those of finished ones
+        return model
+
+
+@contextmanager
+def _expected() -> Iterator[None]:
+    """Within it, these warnings are not shown: once for all fits, as filters are of the whole process."""
     with warnings.catch_warnings():
         # These are counted; a number that overflowed is told at once.
         warnings.filterwarnings("ignore", ".*stopped at max_iter", ConvergenceWarning)
-        if method == BIAS:
-            # A set without factors has no mean to take over them; what comes of it is never used.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            off = {entity: (False,) for entity in train.schema.entities}
-            model._fit(train, model._options(n_factors=1, pattern=off))
-        else:
-            model.fit(train)
-    if model.status_ is Status.INTERRUPTED:
-        raise KeyboardInterrupt  # the model of an unfinished fit would be compared with those of finished ones
-    return model
+        # A set without factors has no mean to take over them; what comes of it is never used.
+        warnings.filterwarnings("ignore", "Mean of empty slice", RuntimeWarning)
+        yield

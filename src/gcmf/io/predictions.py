@@ -13,7 +13,7 @@ from gcmf.io.guess.summary import entity_of
 from gcmf.io.sources.duck import as_number, quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gcmf.data.schema import RelationSchema
     from gcmf.estimators.gcmf import GCMF, Unknown
@@ -44,13 +44,20 @@ def names_of(relation: RelationSchema) -> tuple[str, str]:
     return relation.rows, relation.cols if relation.cols != relation.rows else f"{relation.cols}_other"
 
 
-def predict_table(
-    model: GCMF, relation: RelationSchema, table: Table, *, columns: tuple[str | None, str | None], unknown: Unknown
+def predict_table(  # noqa: PLR0913 - which cells, by which columns, and what of them
+    model: GCMF,
+    relation: RelationSchema,
+    table: Table,
+    *,
+    columns: tuple[str | None, str | None],
+    unknown: Unknown,
+    interval: float | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield ids as the table has them, mean and deviation of the cells that it lists, in its order.
 
-    The ids are in the `columns` named, else in those named as the entity sets (user, userID, user_id). A table
-    without rows yields a frame without rows.
+    With `interval`, the lower and upper end of what holds a cell with that probability too. The ids are in the
+    `columns` named, else in those named as the entity sets (user, userID, user_id). A table without rows yields a frame
+    without rows.
     """
     row, col = find_columns(table, relation, columns)
     sets = model.fitted_.vocabularies
@@ -74,32 +81,46 @@ def predict_table(
                     " predict new ids from the prior."
                 )
                 raise UnknownIdError(msg)
-        mean, std = model.predict(relation.name, ids[0].array, ids[1].array, return_std=True, unknown=unknown)
+        numbers = _predict(model, relation, (ids[0].array, ids[1].array), interval, unknown=unknown)
         done += len(frame)
-        yield _answer((row, col), *given, mean, std)
+        yield _answer((row, col), given, numbers)
     if not done:
-        yield _answer((row, col), sets[relation.rows].ids[:0], sets[relation.cols].ids[:0], (), ())
+        none = sets[relation.rows].ids[:0], sets[relation.cols].ids[:0]
+        yield _answer((row, col), none, [()] * (2 if interval is None else 4))
 
 
-def predict_all(model: GCMF, relation: RelationSchema) -> Iterator[pd.DataFrame]:
-    """Yield ids, mean and deviation of every cell of a relation, row by row; no entity has a cell with itself."""
+def _predict(
+    model: GCMF, relation: RelationSchema, cells: tuple[Any, Any], interval: float | None, *, unknown: Unknown = "error"
+) -> tuple[Any, ...]:
+    """Mean, deviation, and where they are wanted the ends of an interval."""
+    if interval is None:
+        return model.predict(relation.name, *cells, return_std=True, unknown=unknown)
+    return model.predict(relation.name, *cells, return_std=True, interval=interval, unknown=unknown)
+
+
+def predict_all(model: GCMF, relation: RelationSchema, interval: float | None = None) -> Iterator[pd.DataFrame]:
+    """Yield ids, mean, deviation and the ends of the interval of every cell of a relation, row by row.
+
+    No entity has a cell with itself.
+    """
     rows, cols = (model.fitted_.vocabularies[entity].ids for entity in (relation.rows, relation.cols))
     step = max(1, _CELLS // max(len(cols), 1))
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
-        mean, std = model.predict(relation.name, part, None, return_std=True)
+        numbers = _predict(model, relation, (part, None), interval)
         partners = cols[np.tile(np.arange(len(cols)), len(part))]
-        answer = _answer(names_of(relation), part.repeat(len(cols)), partners, np.ravel(mean), np.ravel(std))
+        answer = _answer(names_of(relation), (part.repeat(len(cols)), partners), [np.ravel(one) for one in numbers])
         if relation.symmetric is not None:
             own = start + np.arange(len(part)).repeat(len(cols)) == np.tile(np.arange(len(cols)), len(part))
             answer = answer[~own].reset_index(drop=True)
         yield answer
 
 
-def _answer(names: tuple[str, str], rows: Any, cols: Any, mean: Any, std: Any) -> pd.DataFrame:  # noqa: ANN401 - columns
-    """Return predictions with their ids; an entity set that is called mean or std has `_id` behind its name."""
-    row, col = (f"{name}_id" if name in ("mean", "std") else name for name in names)
-    return pd.DataFrame({row: rows, col: cols, "mean": mean, "std": std})
+def _answer(names: tuple[str, str], ids: tuple[Any, Any], numbers: Sequence[Any]) -> pd.DataFrame:
+    """Return predictions with their ids; an entity set that is called as one of them has `_id` behind its name."""
+    of_cells = dict(zip(("mean", "std", "lower", "upper"), numbers, strict=False))
+    row, col = (f"{name}_id" if name in of_cells else name for name in names)
+    return pd.DataFrame({row: ids[0], col: ids[1], **of_cells})
 
 
 def find_columns(table: Table, relation: RelationSchema, columns: tuple[str | None, str | None]) -> tuple[str, str]:

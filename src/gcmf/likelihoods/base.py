@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,3 +184,35 @@ class Likelihood(ABC):
     @abstractmethod
     def deviance(self, x: Floats, theta: Floats, p: Floats) -> Floats:
         """−2 log p(x|θ) up to a function of x, at a fixed predictor."""
+
+    # --- cells of a known θ; p is settled. By mean and variance, which is exact for normal and for 0/1 cells ----
+
+    def cdf(self, x: Floats, theta: Floats, p: Floats) -> Floats:
+        """P(cell <= x | θ). Here: of a normal cell, of 0/1, or of counts with probabilities summed up from zero."""
+        certain = np.zeros_like(theta)
+        if self.support == "real":
+            return np.asarray(ndtr((x - self.mean(theta, certain)) / np.sqrt(self.variance(theta, certain, p))))
+        if self.support == "binary":
+            return np.where(x < 0.0, 0.0, np.where(x < 1.0, 1.0 - self.mean(theta, certain), 1.0))
+        x, theta = np.broadcast_arrays(np.floor(x), theta)
+        total = np.zeros(theta.shape)
+        for count in range(int(x.max(initial=-1.0)) + 1):
+            probability = np.exp(
+                self.log_predictive(np.full(theta.shape, float(count)), theta, np.zeros_like(theta), p)
+            )
+            total += np.where(x >= count, probability, 0.0)
+        return np.minimum(total, 1.0)
+
+    def draw(self, theta: Floats, p: Floats, rng: np.random.Generator) -> Floats:
+        """Draw a cell for each θ. Here: normal, 0/1, or counts from zero on until P(cell <= x | θ) is reached."""
+        certain = np.zeros_like(theta)
+        if self.support == "real":
+            noise = rng.standard_normal(theta.shape)
+            return np.asarray(self.mean(theta, certain) + np.sqrt(self.variance(theta, certain, p)) * noise)
+        level = rng.random(theta.shape)
+        if self.support == "binary":
+            return np.where(level < self.mean(theta, certain), 1.0, 0.0)
+        x = np.zeros(theta.shape)
+        while (short := self.cdf(x, theta, p) < level).any():
+            x += short
+        return x

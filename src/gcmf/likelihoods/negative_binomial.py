@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import betainc, gammaln, xlogy
 
 from gcmf.likelihoods.base import CellMath, Likelihood, ParameterPrior
 from gcmf.likelihoods.expectations import log_average, mean_sigmoid, mean_sigmoid_slope, mean_softplus
 from gcmf.likelihoods.functions import sigmoid, softplus
+from gcmf.likelihoods.poisson import LARGEST_RATE
 
 if TYPE_CHECKING:
     from gcmf.likelihoods.base import Floats
@@ -132,3 +133,12 @@ class NegativeBinomial(Likelihood):
         r = p[0]
         best = xlogy(x, x) - (x + r) * np.log1p(x / r)
         return np.asarray(2.0 * (best - x * theta + (x + r) * softplus(theta - np.log(r))))
+
+    def cdf(self, x: Floats, theta: Floats, p: Floats) -> Floats:
+        """I(r/(r + μ); r, x + 1), the incomplete beta function."""
+        return np.where(x < 0.0, 0.0, betainc(p[0], np.maximum(np.floor(x), 0.0) + 1.0, sigmoid(np.log(p[0]) - theta)))
+
+    def draw(self, theta: Floats, p: Floats, rng: np.random.Generator) -> Floats:
+        """Poisson counts whose rate is μ times a Gamma of shape r and mean one."""
+        rate = np.exp(np.minimum(theta, LARGEST_LOG)) * rng.gamma(p[0], 1.0 / p[0], theta.shape)
+        return rng.poisson(np.minimum(rate, LARGEST_RATE)).astype(np.float64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, pdtr, xlogy
 
 from gcmf.likelihoods.base import NO_PARAMETERS, CellMath, Likelihood, ParameterPrior
 from gcmf.likelihoods.expectations import SHARES, at_nodes, log_average
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: h = max over θ of the second derivative of −log softplus(θ), reached at θ = 0.495.
 CURVATURE_PER_COUNT = 0.1670957
+#: Rates that NumPy can draw counts of, at most.
+LARGEST_RATE = 1e18
 #: Nodes of Gauss and Hermite, for predictions.
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
@@ -163,6 +165,16 @@ class Poisson(Likelihood):
         """2 (s − x log s) less its smallest value over s, as usual for counts."""
         del p
         return np.asarray(2.0 * (softplus(theta) - x * log_softplus(theta) - x + xlogy(x, x)))
+
+    def cdf(self, x: Floats, theta: Floats, p: Floats) -> Floats:
+        """Of a Poisson count with rate softplus(θ)."""
+        del p
+        return np.where(x < 0.0, 0.0, pdtr(np.maximum(x, 0.0), softplus(theta)))
+
+    def draw(self, theta: Floats, p: Floats, rng: np.random.Generator) -> Floats:
+        """Poisson counts with rate softplus(θ)."""
+        del p
+        return rng.poisson(np.minimum(softplus(theta), LARGEST_RATE)).astype(np.float64)
 
 
 def _at_nodes(m: Floats, v: Floats) -> Floats:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
     from gcmf.model.posterior import Posterior, RelationScales
     from gcmf.model.spec import Spec
+    from gcmf.model.spread import Spread
 
     Floats = NDArray[np.floating[Any]]
 
@@ -153,8 +154,11 @@ class Fitted:
         return center + scale * self.center[m], scale * self.scale[m]
 
 
-def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) -> Fitted:
-    """Order the factors, fill in the entities without data, and measure what each factor explains."""
+def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection, widths: Spread | None = None) -> Fitted:
+    """Order the factors, fill in the entities without data, and measure what each factor explains.
+
+    `widths` are the variances that predictions are made with, if others than those of the state.
+    """
     explained = explain(spec, posterior, state, data)
     order = _order(spec, posterior, explained)
     on, alpha = posterior.on[:, order], posterior.alpha.mean[:, order]
@@ -163,6 +167,8 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
     for e in {regression.design.e for regression in posterior.regressions}:
         square[e] = factor_sums([mean[e]], [var[e]])[0][0]  # the moments are those around the prior means
     activity = _activity(mean, square, on)
+    if widths is not None:
+        var = [np.ascontiguousarray(v[:, order]) for v in widths.var]
     prior_var = np.where(on & (not spec.point), 1.0 / alpha, 0.0)
     prior_bias = _bias_priors(spec, posterior)
     told, told_bias = _told(posterior, order)
@@ -171,6 +177,9 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
     var = [np.where(seen[:, None], v, p + told[e][1] if e in told else p).astype(v.dtype)
            for e, (v, p, seen) in enumerate(zip(var, prior_var, spec.observed, strict=True))]  # fmt: skip
     bias_mean, bias_var = _biases(spec, state, prior_bias, told_bias)
+    if widths is not None:
+        pairs = zip(spec.in_layer, widths.bias_var, bias_var, strict=True)
+        bias_var = [np.where(seen, wide, narrow) for seen, wide, narrow in pairs]
     # Of who is not known at all, not even the covariates are: anybody of the set.
     for e, (away, wide) in told.items():
         prior_var[e] += (away**2 + wide).mean(axis=0) * (not spec.point)

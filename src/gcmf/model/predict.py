@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gcmf.model.posterior import scales_of
+from gcmf.model.predictive import Normal, interval, mean_and_variance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from gcmf.model.fitted import Fitted
+    from gcmf.model.predictive import Theta
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
@@ -31,28 +31,57 @@ class Prediction(NamedTuple):
     std: Floats
 
 
-def predict_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
-    """Predict cells (i, j) of relation m; index −1 stands for an entity known only by its prior."""
-    mean, std = np.empty(len(i)), np.empty(len(i))
+class Interval(NamedTuple):
+    """The same, and the ends of what holds a new cell with some probability."""
+
+    mean: Floats
+    std: Floats
+    lower: Floats
+    upper: Floats
+
+
+def predict_pairs(
+    fitted: Fitted, m: int, i: Indices, j: Indices, *, level: float | None = None
+) -> Prediction | Interval:
+    """Predict cells (i, j) of relation m; index −1 stands for an entity known only by its prior.
+
+    `level` is the probability with which a new cell is to lie in its interval, if intervals are wanted.
+    """
+    out = _empty((len(i),), level)
     for start in range(0, len(i), _CHUNK):
         part = slice(start, start + _CHUNK)
-        theta, var = theta_pairs(fitted, m, i[part], j[part])
-        mean[part], std[part] = _answer(fitted, m, j[part], theta, var)
-    return Prediction(mean, std)
+        answer = _answer(fitted, m, j[part], theta_of(fitted, m, i[part], j[part]), level)
+        for whole, values in zip(out, answer, strict=True):
+            whole[part] = values
+    return out
 
 
-def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
+def predict_grid(
+    fitted: Fitted, m: int, i: Indices, j: Indices, *, level: float | None = None
+) -> Prediction | Interval:
     """Predict the outer product of rows i and columns j, a tile at a time: three matrix products each."""
-    mean, std = np.empty((len(i), len(j))), np.empty((len(i), len(j)))
+    out = _empty((len(i), len(j)), level)
     for left in range(0, len(j), _TILE[1]):
         cols = slice(left, left + _TILE[1])
         col_entities = _partners(fitted, m, j[cols])
         for top in range(0, len(i), _TILE[0]):
             rows = slice(top, top + _TILE[0])
             row_entities = _entities(fitted, fitted.ends[m][0], 2 * m, i[rows])
-            theta, var = _theta_grid(row_entities, col_entities)
-            mean[rows, cols], std[rows, cols] = _answer(fitted, m, j[cols], theta + fitted.offset[m], var)
-    return Prediction(mean, std)
+            mean, var = _theta_grid(row_entities, col_entities)
+            theta = Normal(mean + fitted.offset[m], var, fitted.parameters[m])
+            for whole, values in zip(out, _answer(fitted, m, j[cols], theta, level), strict=True):
+                whole[rows, cols] = values
+    return out
+
+
+def _empty(shape: tuple[int, ...], level: float | None) -> Prediction | Interval:
+    made = [np.empty(shape) for _ in range(2 if level is None else 4)]
+    return Prediction(*made) if level is None else Interval(*made)
+
+
+def theta_of(fitted: Fitted, m: int, i: Indices, j: Indices) -> Theta:
+    """What is known of the linear predictors of cells (i, j) of relation m."""
+    return Normal(*theta_pairs(fitted, m, i, j), fitted.parameters[m])
 
 
 def _theta_grid(rows: _Entities, cols: _Entities) -> tuple[Floats, Floats]:
@@ -91,51 +120,8 @@ def _entities(fitted: Fitted, e: int, layer: int, i: Indices) -> _Entities:
     return mean, var, bias, bias_var
 
 
-def _answer(fitted: Fitted, m: int, j: Indices, theta: Floats, var: Floats) -> tuple[Floats, Floats]:
+def _answer(fitted: Fitted, m: int, j: Indices, theta: Theta, level: float | None) -> tuple[Floats, ...]:
     likelihood, (center, scale) = fitted.likelihoods[m], fitted.measure(m, j)
-    std = np.sqrt(likelihood.variance(theta, var, fitted.parameters[m])) * scale
-    return likelihood.mean(theta, var) * scale + center, std
-
-
-class Score(NamedTuple):
-    """How well cells were predicted."""
-
-    rmse: float
-    mae: float
-    log_likelihood: float
-    """Mean log predictive density (probability) per cell, in the user's units."""
-    n: int
-    auc: float
-    """Area under the ROC curve for 0/1 cells, NaN otherwise or when all cells are equal."""
-    average_precision: float
-    """Area under the curve of precision over recall, of the same cells: more telling where ones are rare."""
-
-
-def score_cells(fitted: Fitted, m: int, parts: Iterable[tuple[Indices, Indices, Floats]]) -> Score:
-    """Compare predictions with cells (i, j, x) that come in parts."""
-    likelihood, p = fitted.likelihoods[m], fitted.parameters[m]
-    squares = absolute = log_density = 0.0
-    n, truth, guess = 0, [], []
-    for i, j, x in parts:
-        theta, var = theta_pairs(fitted, m, i, j)
-        mean, _ = _answer(fitted, m, j, theta, var)
-        center, scale = fitted.measure(m, j)
-        log_density += float(likelihood.log_predictive((x - center) / scale, theta, var, p).sum())
-        log_density -= float(np.log(np.broadcast_to(scale, x.shape)).sum())
-        squares += float(((x - mean) ** 2).sum())
-        absolute += float(np.abs(x - mean).sum())
-        n += len(x)
-        if likelihood.support == "binary":
-            truth.append(x)
-            guess.append(mean)
-    ranking = _rank(np.concatenate(truth), np.concatenate(guess)) if truth else (np.nan, np.nan)
-    return Score(float(np.sqrt(squares / n)), absolute / n, log_density / n, n, *ranking)
-
-
-def _rank(truth: Floats, guess: Floats) -> tuple[float, float]:
-    """AUC and average precision of 0/1 cells; NaN where all cells are equal and there is nothing to rank."""
-    from sklearn.metrics import average_precision_score, roc_auc_score  # noqa: PLC0415 - takes a while, and few ask
-
-    if truth.min() == truth.max():
-        return np.nan, np.nan
-    return float(roc_auc_score(truth, guess)), float(average_precision_score(truth, guess))
+    mean, variance = mean_and_variance(likelihood, theta)
+    ends = () if level is None else interval(likelihood, theta, level)
+    return mean * scale + center, np.sqrt(variance) * scale, *(end * scale + center for end in ends)

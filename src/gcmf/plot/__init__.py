@@ -4,7 +4,8 @@ Each function returns a `matplotlib.figure.Figure`, made without pyplot: it show
 `figure.savefig("name.png")` writes it anywhere, with or without a screen.
 """
 
+from gcmf.plot.evaluation import evaluation
 from gcmf.plot.model import convergence, structure, variance_explained
 from gcmf.plot.schema import schema
 
-__all__ = ["convergence", "schema", "structure", "variance_explained"]
+__all__ = ["convergence", "evaluation", "schema", "structure", "variance_explained"]

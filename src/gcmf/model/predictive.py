@@ -1,0 +1,149 @@
+"""p(x) = Σ_s share_s p(x | θ_s): the distribution of a new cell, by what is known of its linear predictor θ.
+
+Nodes are those of a normal q(θ) = N(m, v) under variational Bayes, and could as well be draws of θ, each with the same
+share. Means, deviations, quantiles, probabilities and densities are made of them in one way; where a normal q has a
+closed form, that is used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from gcmf.likelihoods import Likelihood
+
+    Floats = NDArray[np.float64]
+    Node = tuple[float, Floats, Floats]
+    """A share, θ of every cell there, and the parameters of the likelihood."""
+
+#: Nodes of a normal θ, in deviations: so close that a step of the distribution of x, where counts are large and each
+#: node has a peak of its own, is misplaced by at most a tenth of a deviation, either way.
+STEP = 0.2
+_AT = np.arange(-5.0, 5.0 + STEP / 2, STEP)
+_SHARES = np.exp(-0.5 * _AT**2) / np.exp(-0.5 * _AT**2).sum()
+#: Halvings of the range in which a quantile of real numbers lies.
+_HALVINGS = 50
+
+
+@dataclass(frozen=True)
+class Normal:
+    """θ ~ N(m, v) of some cells of one relation, (n,) or of any other shape."""
+
+    m: Floats
+    v: Floats
+    p: Floats
+    """Settled parameters of the likelihood."""
+
+    def nodes(self) -> Iterator[Node]:
+        """Nodes at equal distances."""
+        deviation = np.sqrt(self.v)
+        return ((float(share), self.m + at * deviation, self.p) for at, share in zip(_AT, _SHARES, strict=True))
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """S draws of θ, (S, n), and of the likelihood's parameters, (S, len p)."""
+
+    theta: Floats
+    p: Floats
+
+    def nodes(self) -> Iterator[Node]:
+        """The draws, all alike."""
+        return ((1.0 / len(self.theta), theta, p) for theta, p in zip(self.theta, self.p, strict=True))
+
+
+Theta = Normal | Drawn
+
+
+def mean_and_variance(likelihood: Likelihood, theta: Theta) -> tuple[Floats, Floats]:
+    """E x, and Var x = E Var(x|θ) + Var E(x|θ)."""
+    if isinstance(theta, Normal):
+        return likelihood.mean(theta.m, theta.v), likelihood.variance(theta.m, theta.v, theta.p)
+    certain = np.zeros(theta.theta.shape[1:])
+    means = np.stack([likelihood.mean(at, certain) for _, at, _ in theta.nodes()])
+    within = np.mean([likelihood.variance(at, certain, p) for _, at, p in theta.nodes()], axis=0)
+    return means.mean(axis=0), np.asarray(within + means.var(axis=0))
+
+
+def log_density(likelihood: Likelihood, theta: Theta, x: Floats) -> Floats:
+    """Log Σ_s share_s p(x | θ_s)."""
+    if isinstance(theta, Normal):
+        return likelihood.log_predictive(x, theta.m, theta.v, theta.p)
+    total, certain = np.full(x.shape, -np.inf), np.zeros(x.shape)
+    for share, at, p in theta.nodes():
+        total = np.logaddexp(total, np.log(share) + likelihood.log_predictive(x, at, certain, p))
+    return total
+
+
+def cdf(likelihood: Likelihood, theta: Theta, x: Floats) -> Floats:
+    """P(cell <= x) = Σ_s share_s P(cell <= x | θ_s)."""
+    if isinstance(theta, Normal) and likelihood.least_squares:
+        mean, variance = mean_and_variance(likelihood, theta)
+        return np.asarray(ndtr((x - mean) / np.sqrt(variance)))
+    if isinstance(theta, Normal) and likelihood.support == "binary":
+        return np.where(x < 0.0, 0.0, np.where(x < 1.0, 1.0 - likelihood.mean(theta.m, theta.v), 1.0))
+    total: Floats = np.zeros(x.shape)
+    for share, at, p in theta.nodes():
+        total += share * likelihood.cdf(x, at, p)
+    return total
+
+
+def interval(likelihood: Likelihood, theta: Theta, level: float) -> tuple[Floats, Floats]:
+    """Lower and upper end of what holds a new cell with this probability, leaving out as much on either side.
+
+    Of 0/1 cells it is the interval of the probability E(x|θ), under what is known of θ: a cell is either 0 or 1.
+    """
+    tail = (1.0 - level) / 2.0
+    return _quantile(likelihood, theta, tail), _quantile(likelihood, theta, 1.0 - tail)
+
+
+def _quantile(likelihood: Likelihood, theta: Theta, level: float) -> Floats:
+    """The smallest x with P(cell <= x) >= level."""
+    if likelihood.support == "binary":
+        return _of_probability(likelihood, theta, level)
+    mean, variance = mean_and_variance(likelihood, theta)
+    if isinstance(theta, Normal) and likelihood.least_squares:
+        return np.asarray(mean + ndtri(level) * np.sqrt(variance))
+    if likelihood.support == "counts":
+        return _count(likelihood, theta, level, np.ceil(mean + 1.0))
+    return _number(likelihood, theta, level, mean, np.sqrt(variance))
+
+
+def _of_probability(likelihood: Likelihood, theta: Theta, level: float) -> Floats:
+    """The quantile of E(x|θ), which rises with θ."""
+    if isinstance(theta, Drawn):
+        at = np.asarray(np.quantile(theta.theta, level, axis=0))
+    else:
+        at = np.asarray(theta.m + ndtri(level) * np.sqrt(theta.v))
+    return likelihood.mean(at, np.zeros_like(at))
+
+
+def _count(likelihood: Likelihood, theta: Theta, level: float, high: Floats) -> Floats:
+    """Halve the range from −1, which is too little, to a count that is enough; of millions, to six digits."""
+    low: Floats = np.full(high.shape, -1.0)
+    while (short := cdf(likelihood, theta, high) < level).any() and high.max() < 1e300:
+        low, high = np.where(short, high, low), np.where(short, 2.0 * high, high)
+    while (high - low > np.maximum(1.0, 1e-6 * high)).any():
+        middle: Floats = np.floor((low + high) / 2.0)
+        enough = cdf(likelihood, theta, middle) >= level
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
+
+
+def _number(likelihood: Likelihood, theta: Theta, level: float, mean: Floats, deviation: Floats) -> Floats:
+    """Halve the range of so many deviations around the mean that all but one in so many squared lies within."""
+    width = deviation / np.sqrt(min(level, 1.0 - level))
+    low, high = np.asarray(mean - width), np.asarray(mean + width)  # by Chebyshev's inequality
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        enough = cdf(likelihood, theta, middle) >= level
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
