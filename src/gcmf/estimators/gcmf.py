@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from gcmf.data.schema import Schema
     from gcmf.fit import StepInfo
     from gcmf.model.fitted import Fitted
-    from gcmf.options import BiasSides, Inference, Priors, RandomState, Sharing
+    from gcmf.options import BiasSides, Inference, Keep, Priors, RandomState, Sharing
 
     Floats = NDArray[np.float64]
     Data = Collection | Relation | Sequence[Relation] | Mapping[tuple[str, ...], Any]
@@ -97,6 +97,9 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         "auto", "cpu", or "reference" (plain NumPy, slow, for checking).
     n_threads
         At most so many threads; None takes every core this process may use.
+    keep
+        Whether the model keeps which cells were observed (not their values), in its file too, so that `recommend` can
+        leave out what was seen: "pairs", "nothing", or "auto" (where they are at most 20 million, 20 to 40 MB).
     progress
         True, False, or "auto": a progress bar if a person is watching and the fit takes more than two seconds.
     callbacks
@@ -123,6 +126,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     dtype: str = "float32"
     device: str = "auto"
     n_threads: int | None = None
+    keep: Keep = "auto"
     progress: bool | Literal["auto"] = "auto"
     callbacks: Callable[[StepInfo], object] | Sequence[Callable[[StepInfo], object]] = ()
     checkpoint: str | Path | None = None

@@ -1,4 +1,4 @@
-"""What remains of a fit: everything that answers need, nothing of the training cells."""
+"""What remains of a fit: everything that answers need, and of the training cells at most which there were."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gcmf.data.pairs import MANY, Pairs
 from gcmf.engines.host import factor_sums
 from gcmf.model.explained import Explained, explain
-from gcmf.model.links import Layers, fill
+from gcmf.model.links import Layers, fill, joint
 from gcmf.model.regression import expected, precision_of
 from gcmf.model.structure import touched
 
@@ -63,6 +64,27 @@ class Effects(NamedTuple):
     """Of the biases, (p, 2M); zero for layers that are not of this set."""
 
 
+class RowTerms(NamedTuple):
+    """What the update of a row needs beside its cells and their partners: by it, others are added after the fit."""
+
+    precision: NDArray[np.float64]
+    """⟨α⟩, (E, K); zero where a factor is off."""
+    parameters: tuple[NDArray[np.float64], ...]
+    """Of each relation's likelihood, as engines take them."""
+    bias_prior: NDArray[np.float64]
+    """⟨μ⟩ and σ² of each layer, (2, 2M), without what covariates say."""
+    biased: NDArray[np.bool_]
+    """Which layers have biases, (2M,)."""
+    links: NDArray[np.float64]
+    """Σ, by which the biases of an entity tell of each other, (2M, 2M); zero between layers that are not linked."""
+    has_cells: tuple[NDArray[np.bool_], ...]
+    """Per layer: which entities have a cell in its relation, (d,)."""
+    filled: NDArray[np.bool_]
+    """Relations in which what is not listed is a zero, (M,)."""
+    point: bool
+    """Whether rows are points (MAP)."""
+
+
 @dataclass(frozen=True)
 class Fitted:
     """A fitted model. Factors are ordered: shared by all relations, by some, private; each by variance explained.
@@ -106,6 +128,10 @@ class Fitted:
     """Relations that were fitted from some of their zeros, drawn and weighed: how many, and of how many."""
     effects: Mapping[str, Effects] = field(default_factory=dict)
     """Of the covariates, by entity set; of sets that have some."""
+    terms: RowTerms | None = None
+    """By which cells and entities can be added; files of format 5 and before have none."""
+    pairs: tuple[Pairs, ...] | None = None
+    """Per relation, which cells were observed; None where the model was not to keep them, or they were too many."""
 
     @property
     def n_factors(self) -> int:
@@ -170,7 +196,8 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
             for e, (a, seen) in enumerate(zip(mean, spec.observed, strict=True))]  # fmt: skip
     var = [np.where(seen[:, None], v, p + told[e][1] if e in told else p).astype(v.dtype)
            for e, (v, p, seen) in enumerate(zip(var, prior_var, spec.observed, strict=True))]  # fmt: skip
-    bias_mean, bias_var = _biases(spec, state, prior_bias, told_bias)
+    links = np.zeros((len(spec.biased), len(spec.biased)))
+    bias_mean, bias_var = _biases(spec, state, prior_bias, told_bias, links)
     # Of who is not known at all, not even the covariates are: anybody of the set.
     for e, (away, wide) in told.items():
         prior_var[e] += (away**2 + wide).mean(axis=0) * (not spec.point)
@@ -203,7 +230,35 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
         n_weak=posterior.n_weak,
         scales=None if posterior.scales is None else _fitted_scales(posterior.scales, order),
         effects=_effects(spec, posterior, data, order),
+        terms=_terms(spec, posterior, data, np.where(on, alpha, 0.0), links),
+        pairs=_pairs(spec, data),
     )
+
+
+def _terms(
+    spec: Spec, posterior: Posterior, data: Collection, precision: Floats, links: NDArray[np.float64]
+) -> RowTerms:
+    shared = [spec.layer(*divmod(number, 2)) for number in range(len(spec.biased))]
+    bias = np.stack([posterior.bias.mean, posterior.bias.scale])
+    return RowTerms(
+        precision=precision,
+        parameters=tuple(np.array(p, dtype=np.float64) for p in posterior.parameters),
+        bias_prior=np.where(spec.has_bias, bias, 0.0)[:, shared],
+        biased=spec.has_bias[shared],
+        links=links,
+        has_cells=spec.in_layer,
+        filled=np.array([data.relations[r.name].cells.filled for r in spec.schema.relations]),
+        point=spec.point,
+    )
+
+
+def _pairs(spec: Spec, data: Collection) -> tuple[Pairs, ...] | None:
+    """Which cells were observed, if that is to be kept."""
+    cells = [data.relations[r.name].cells for r in spec.schema.relations]
+    listed = sum(len(c.rows.value) for c in cells)
+    if spec.keep == "nothing" or (spec.keep == "auto" and listed > MANY):
+        return None
+    return tuple(map(Pairs.of, cells))
 
 
 def _fitted_scales(scales: RelationScales, order: NDArray[np.intp]) -> FittedScales:
@@ -264,9 +319,16 @@ def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
 
 
 def _biases(
-    spec: Spec, state: State, prior: NDArray[np.float64], told: dict[int, tuple[Floats, Floats]]
+    spec: Spec,
+    state: State,
+    prior: NDArray[np.float64],
+    told: dict[int, tuple[Floats, Floats]],
+    links: NDArray[np.float64],
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
-    """Mean and variance of every layer; without cells, what covariates and the other biases say of an entity."""
+    """Mean and variance of every layer; without cells, what covariates and the other biases say of an entity.
+
+    How biases go together is written into `links`.
+    """
     mean, var = [*state.bias_mean], [*state.bias_var]
     for of_set in spec.layers:
         fitted = [layer for layer in of_set if spec.has_bias[layer] and not spec.point]
@@ -277,7 +339,8 @@ def _biases(
                 _columns([mean[n] for n in group]), _columns([var[n] for n in group]), seen, prior[0, group] + away,
                 prior[1, group],
             )  # fmt: skip
-            found, found_var = fill(known)
+            sigma = links[np.ix_(group, group)] = joint(known)
+            found, found_var = fill(known, sigma)
             found_var += np.where(seen, 0.0, wide)
             for layer, b, b_var in zip(group, found.T, found_var.T, strict=True):
                 mean[layer], var[layer] = b.astype(mean[layer].dtype), b_var.astype(var[layer].dtype)

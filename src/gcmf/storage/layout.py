@@ -111,6 +111,17 @@ COLLECTIVE = {
         "on": Piece(("relations", "factors"), types=("bool",)),
         "mate": Piece(("factors",), 0.0, types=("int64",)),
     },
+    "terms?": {
+        "precision": Piece(("entities", "factors"), 0.0),
+        "parameters": Each(Piece(("learned",)), of="relations"),
+        "bias_prior": Piece((2, "layers")),
+        "biased": Piece(("layers",), types=("bool",)),
+        "links": Piece(("layers", "layers")),
+        "has_cells": Each(Piece(("ends",), types=("bool",)), of="layers"),
+        "filled": Piece(("relations",), types=("bool",)),
+        "point": bool,
+    },
+    "pairs?": Each({"code": Piece(("pairs",), 0, 255, types=("uint8",)), "inverted": bool}, of="relations"),
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),
