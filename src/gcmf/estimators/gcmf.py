@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from gcmf import storage
 from gcmf.data.collection import Collection
 from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning, UnknownIdError, counted, did_you_mean
+from gcmf.estimators.answers import Answers
 from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import (
@@ -61,7 +62,7 @@ class UnfittedError(GcmfError, NotFittedError):  # type: ignore[misc]  # scikit-
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Group-sparse collective matrix factorization.
 
     Every cell of every relation is modelled by θ = u_row · u_col + b_row + b_col, with one vector u per entity,
