@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gcmf.estimators.newcomers import NewEntities, folded
+from gcmf.estimators.reasons import explained
 from gcmf.estimators.rankings import By, To, neighbors, recommended, seen_pairs
+from gcmf.estimators.tables import give_plain
 from gcmf.options import check_choice
 
 if TYPE_CHECKING:
@@ -82,6 +84,28 @@ class Answers:
         self.schema_.entity_index(entity)
         m = None if relation is None else self._relation(relation)
         return neighbors(self, self.fitted_, entity, ids, n, m=m)
+
+    def explain(self: Any, relation: str, row: Any, col: Any, *, data: Any = None) -> Frame:
+        """Return why a cell is predicted as it is: a frame of parts that add up to the prediction.
+
+        Parameters
+        ----------
+        relation, row, col
+            The cell.
+        data : Collection, optional
+            What the model was fitted to, which it does not keep: then the cells are told that the prediction rests on.
+
+        Returns
+        -------
+        DataFrame
+            The lines of each value of `by` add up to the prediction of a Gaussian cell, in its units, and of other
+            cells to their linear predictor θ. by="factors": the mean of the relation, the biases of the two entities,
+            and each factor. by="row cells": what the row owes to each cell that it was known from (`relation`, `item`
+            and the value of the `cell`), to the prior (and covariates), and to its other biases where it has no cell in
+            this relation; "rest" is what a fit that has not quite settled leaves. by="column cells": the same for the
+            column. Sum `contribution` by `relation` to see which relations carry the prediction.
+        """
+        return give_plain(explained(self, self._relation(relation), row, col, data), self._frame)
 
     def fold_in(self: Any, entity: str, cells: Mapping[str, Any] | None = None, covariates: Any = None) -> NewEntities:
         """Return new entities of a set: their factors and biases, with everything else of the model held fixed.

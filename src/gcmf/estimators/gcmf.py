@@ -136,20 +136,22 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     # --- fit ---------------------------------------------------------------------------------------------------
 
-    def fit(self, data: Data, y: None = None) -> GCMF:
+    def fit(self, data: Data, y: None = None, *, start: GCMF | None = None) -> GCMF:
         """Fit a Collection, a Relation, a list of relations, or a mapping of arrays.
 
         A mapping is {("user", "movie"): X, ("user", "trait", "name"): Y}, as `Collection.from_mapping` takes it.
+        `start` is a fitted model of the same relations to go on from, after more cells or entities have come: a few
+        sweeps are enough then. Its factors stay where they live; fit without it to have them looked for again.
         """
         del y
-        return self._fit(data, self._options())
+        return self._fit(data, self._options(), start)
 
-    def _fit(self, data: Data, options: FitOptions) -> GCMF:
+    def _fit(self, data: Data, options: FitOptions, start: GCMF | None = None) -> GCMF:
         data = Collection.of(data, caller=f"{type(self).__name__}.fit")
         rng = as_generator(self.random_state)
         self._frame = data.frame
         with watch(self, data, options) as callbacks:
-            result = fit(data, options, rng, callbacks)
+            result = fit(data, options, rng, callbacks, model=None if start is None else start.fitted_)
         self._settle(result.summarize(data), result.trace, result.status)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)

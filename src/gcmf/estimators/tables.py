@@ -152,6 +152,22 @@ def tidy(columns: Mapping[str, Any], frame: str) -> Frame:
     return whole
 
 
+def give_plain(table: pd.DataFrame, frame: str) -> Frame:
+    """Return a table without an index, of which no column is ids of one set, as the kind of frame that was brought."""
+    polars = _polars() if frame == "polars" else None
+    if polars is None:
+        return table
+    columns = {}
+    for name, values in table.items():
+        listed = [None if value is None or value != value else value for value in values.tolist()]
+        try:
+            columns[name] = polars.Series(str(name), listed, strict=True)
+        except TypeError:  # ids of several sets, which no column can mix
+            columns[name] = polars.Series(str(name), [None if value is None else str(value) for value in listed])
+    made: Frame = polars.DataFrame(columns)
+    return made
+
+
 def _ids(ids: Vocabulary, at: NDArray[np.int64]) -> Any:
     """Some ids, in any order and as often as wanted, as a column: with categories if they were brought so."""
     flat = ids.kind is not None and ids.kind.name == "levels"
