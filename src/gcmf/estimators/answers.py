@@ -8,6 +8,7 @@ from gcmf.estimators.newcomers import NewEntities, folded
 from gcmf.estimators.reasons import explained
 from gcmf.estimators.rankings import By, To, neighbors, recommended, seen_pairs
 from gcmf.estimators.tables import give_plain
+from gcmf.estimators.updates import updated
 from gcmf.options import check_choice
 
 if TYPE_CHECKING:
@@ -135,3 +136,19 @@ class Answers:
         array([1.5, 1.5])
         """
         return folded(self, entity, cells, covariates)
+
+    def update(self: Any, cells: Any) -> Any:
+        """Take in more cells, of entities that the model knows and of new ones, and return the model.
+
+        What is known of an entity is the prior that its new cells meet; those without new cells, precisions, noise and
+        scales stay as they are, and five sweeps go over the new cells alone. Where many cells have come, or old ones
+        have changed, go on with all of them: `fit(data, start=model)`.
+
+        Parameters
+        ----------
+        cells : mapping of str to cells, Relation, or list of relations
+            By relation, as in `fold_in`, where rows of arrays and triplets are the relation's own rows. A cell that the
+            model was fitted to is refused.
+        """
+        self._fitted = updated(self, cells)
+        return self

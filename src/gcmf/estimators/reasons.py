@@ -40,7 +40,9 @@ def explained(model: GCMF, m: int, row: Any, col: Any, data: object) -> pd.DataF
         for side in (0, 1):
             parts = _of_cells(fitted, collection, (m, side, at[side], at[1 - side]), scale)
             lines += [(f"{SIDES[side]} cells", *part) for part in (always, biases[1 - side], *parts)]
-    return pd.DataFrame(lines, columns=list(COLUMNS))
+    table = pd.DataFrame(lines, columns=list(COLUMNS))
+    # Ids of several sets stand here, and nothing: pandas would make numbers of them.
+    return table.assign(item=pd.Series([line[3] for line in lines], dtype=object))
 
 
 def _of_cells(
