@@ -11,7 +11,7 @@ from gcmf.data.pairs import MANY, Pairs
 from gcmf.engines.host import factor_sums
 from gcmf.model.explained import Explained, explain
 from gcmf.model.links import Layers, fill, joint
-from gcmf.model.regression import expected, precision_of
+from gcmf.model.regression import covariances, expected, precision_of
 from gcmf.model.structure import touched
 
 if TYPE_CHECKING:
@@ -62,6 +62,10 @@ class Effects(NamedTuple):
     bias_mean: NDArray[np.float64]
     bias_std: NDArray[np.float64]
     """Of the biases, (p, 2M); zero for layers that are not of this set."""
+    cov: NDArray[np.float64] | None = None
+    """Covariances of the coefficients of each factor, (K, p, p); None where only their variances are known."""
+    bias_cov: NDArray[np.float64] | None = None
+    """And of each bias layer, (2M, p, p)."""
 
 
 class RowTerms(NamedTuple):
@@ -274,7 +278,8 @@ def _told(
     factors: dict[int, tuple[Floats, Floats]] = {}
     biases: dict[int, tuple[Floats, Floats]] = {}
     for r in posterior.regressions:
-        mean, var = expected(r, precision_of(posterior, r.design))
+        cov = covariances(r, precision_of(posterior, r.design))
+        mean, var = expected(r.design.features, r.q.mean, r.q.var, cov)
         if r.design.layer is None:
             factors[r.design.e] = mean[:, order], var[:, order]
         else:
@@ -287,6 +292,7 @@ def _effects(spec: Spec, posterior: Posterior, data: Collection, order: NDArray[
     effects: dict[str, Effects] = {}
     for r in posterior.regressions:
         name, mean, std = spec.schema.entities[r.design.e], r.q.mean, np.sqrt(r.q.var)
+        cov = covariances(r, precision_of(posterior, r.design))
         if r.design.layer is None:
             known = data.entities[name].covariates
             assert known is not None  # there is a design
@@ -294,10 +300,16 @@ def _effects(spec: Spec, posterior: Posterior, data: Collection, order: NDArray[
             effects[name] = Effects(
                 known.features, known.group.astype(np.int64), known.center, known.scale,
                 np.ascontiguousarray(mean[:, order]), np.ascontiguousarray(std[:, order]), none, none.copy(),
+                None if cov is None else cov[order],
+                None if cov is None else np.zeros((len(spec.biased), *cov.shape[1:])),
             )  # fmt: skip
         else:
             effects[name].bias_mean[:, r.design.layer] = mean[:, 0]
             effects[name].bias_std[:, r.design.layer] = std[:, 0]
+            if cov is not None:
+                bias_cov = effects[name].bias_cov
+                assert bias_cov is not None  # the factors come first, and have the same features
+                bias_cov[r.design.layer] = cov[0]
     return effects
 
 

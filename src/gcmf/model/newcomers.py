@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
@@ -19,6 +18,7 @@ from gcmf.engines.base import Block, Given, Problem, RowPrior, Scales, State
 from gcmf.errors import StorageError
 from gcmf.model.links import Layers, fill
 from gcmf.model.posterior import scales_of
+from gcmf.model.regression import expected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +58,16 @@ class Rows(NamedTuple):
     """Of the biases in the layers of the set, (n, B)."""
 
 
+class Expected(NamedTuple):
+    """What is expected of entities before their cells are seen."""
+
+    rows: Rows
+    precision: Floats
+    """Of the factors, with which sweeps begin, (n, K)."""
+    bias_precision: Floats
+    """Of the biases, (n, B)."""
+
+
 def terms_of(fitted: Fitted) -> RowTerms:
     """What updates of rows need; refuse a model that was saved without it."""
     if fitted.terms is None:
@@ -76,11 +86,11 @@ def layers_of(fitted: Fitted, e: int) -> list[int]:
             if ends[side] == e and not (side and symmetric[m])]  # fmt: skip
 
 
-def expected_rows(fitted: Fitted, e: int, n: int, features: Features | None = None) -> tuple[Rows, Floats, Floats]:
-    """What is expected of n new entities, and the precisions of factors, (n, K), and biases, (n, B), that sweeps have.
+def expected_rows(fitted: Fitted, e: int, n: int, features: Features | None = None) -> Expected:
+    """What is expected of n new entities of set e.
 
-    With covariates u ~ N(f w̄, 1/⟨α⟩), and the coefficients are uncertain, each by itself. Of whom they are not known,
-    where others have them, anybody of the set is expected.
+    With covariates u ~ N(f_iᵀ w̄, 1/⟨α⟩), and the coefficients are uncertain. Of whom they are not known, where others
+    have them, anybody of the set is expected.
     """
     terms, layers, on = terms_of(fitted), layers_of(fitted, e), fitted.on[e]
     mean = np.zeros((n, len(on)))
@@ -101,35 +111,32 @@ def expected_rows(fitted: Fitted, e: int, n: int, features: Features | None = No
         precision[strange] = np.where(var > 0, 1.0 / np.where(var > 0, var, 1.0), precision)[strange]
         bias_mean[strange], bias_var[strange] = fitted.prior_bias[:, layers]
         scale[strange] = np.where(bias_var > 0, bias_var, scale)[strange]
-    return Rows(mean, var, bias_mean, bias_var), precision, 1.0 / scale
+    return Expected(Rows(mean, var, bias_mean, bias_var), precision, 1.0 / scale)
 
 
 def _told(
     effects: Effects, features: Features, layers: list[int], *, point: bool
 ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """F w̄ of factors and biases, and Σ_p f_p² Var w_p."""
-    F = features.values
-    squares = F.multiply(F).tocsr() if sparse.issparse(F) else F * F
-    weigh = 0.0 if point else 1.0
-    mean = np.asarray(F @ effects.mean), np.asarray(F @ effects.bias_mean[:, layers])
-    var = (np.asarray(squares @ effects.std**2) * weigh,
-           np.asarray(squares @ effects.bias_std[:, layers] ** 2) * weigh)  # fmt: skip
-    return mean, var
+    """f_iᵀ w̄ of factors and biases, and f_iᵀ C f_i."""
+    F, bias_cov = features.values, None if effects.bias_cov is None else effects.bias_cov[layers]
+    mean, var = expected(F, effects.mean, effects.std**2, effects.cov)
+    bias, bias_var = expected(F, effects.bias_mean[:, layers], effects.bias_std[:, layers] ** 2, bias_cov)
+    return (mean, bias), (0.0 * var, 0.0 * bias_var) if point else (var, bias_var)
 
 
 def fold(
-    fitted: Fitted, e: int, met: Sequence[Met], expected: tuple[Rows, Floats, Floats], make: EngineMaker, n_threads: int
+    fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, make: EngineMaker, n_threads: int
 ) -> Rows:
     """Factors and biases of new entities of set e from their cells; what is expected where they have none."""
-    rows, layers = expected[0], layers_of(fitted, e)
+    rows, layers = prior.rows, layers_of(fitted, e)
     seen = np.zeros(rows.bias_mean.shape, dtype=bool)
     for of in met:
         seen[:, layers.index(2 * of.relation + of.side)] |= of.cells.rows.counts() > 0
     if met:
-        rows = _swept(fitted, e, met, expected, make, n_threads)
+        rows = _swept(fitted, e, met, prior, make, n_threads)
     there = seen.any(axis=1)[:, None]
-    mean, var = (np.where(there, a, prior) for a, prior in zip(rows[:2], expected[0][:2], strict=True))
-    bias_mean, bias_var = _linked(fitted, layers, rows, seen, expected[0])
+    mean, var = (np.where(there, a, b) for a, b in zip(rows[:2], prior.rows[:2], strict=True))
+    bias_mean, bias_var = _linked(fitted, layers, rows, seen, prior.rows)
     return Rows(mean, var, bias_mean, bias_var)
 
 
@@ -149,17 +156,17 @@ def _swept(  # noqa: PLR0913 - what a sweep is made of
     fitted: Fitted,
     e: int,
     met: Sequence[Met],
-    expected: tuple[Rows, Floats, Floats],
+    prior: Expected,
     make: EngineMaker,
     n_threads: int,
 ) -> Rows:
-    prior, layers, dtype = expected[0], layers_of(fitted, e), fitted.mean[e].dtype
-    problem, sets = problem_of(fitted, e, met, len(prior.mean))
-    engine = make(problem, dtype=dtype.name, n_threads=n_threads)
-    engine.place(_state(fitted, met, sets, prior, layers))
-    _settle(engine, _given(fitted, e, met, sets, expected), problem)
+    begin, layers = prior.rows, layers_of(fitted, e)
+    problem, sets = problem_of(fitted, e, met, len(begin.mean))
+    engine = make(problem, dtype=fitted.mean[e].dtype.name, n_threads=n_threads)
+    engine.place(_state(fitted, met, sets, begin, layers))
+    _settle(engine, _given(fitted, e, met, sets, prior), problem)
     state = engine.fetch()
-    bias_mean, bias_var = prior.bias_mean.copy(), prior.bias_var.copy()
+    bias_mean, bias_var = begin.bias_mean.copy(), begin.bias_var.copy()
     for r, of in enumerate(met):
         at, layer = layers.index(2 * of.relation + of.side), 2 * r + of.side
         has = of.cells.rows.counts() > 0
@@ -203,13 +210,13 @@ def _state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows, lay
 
 
 def _given(
-    fitted: Fitted, e: int, met: Sequence[Met], sets: list[int], expected: tuple[Rows, Floats, Floats]
+    fitted: Fitted, e: int, met: Sequence[Met], sets: list[int], prior: Expected
 ) -> Given:
     terms, layers = terms_of(fitted), layers_of(fitted, e)
-    prior, precision, bias_precision = expected
+    rows, precision, bias_precision = prior
     columns = [layers.index(2 * of.relation + of.side) for of in met]
     priors = [
-        RowPrior(prior.mean, precision, prior.bias_mean[:, columns], bias_precision[:, columns], terms.point),
+        RowPrior(rows.mean, precision, rows.bias_mean[:, columns], bias_precision[:, columns], terms.point),
         # The others are not swept.
         *[RowPrior(np.zeros((1, 0)), np.zeros((1, 0)), np.zeros((1, 0)), np.zeros(0), terms.point)] * (len(sets) - 1),
     ]

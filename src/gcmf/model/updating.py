@@ -55,7 +55,7 @@ def update(fitted: Fitted, data: Collection, make: EngineMaker, n_threads: int) 
 
 def _rows(fitted: Fitted, e: int, at: Indices) -> Rows:
     """What is known of these entities, or expected of new ones."""
-    expected, layers, known = expected_rows(fitted, e, len(at))[0], layers_of(fitted, e), at >= 0
+    expected, layers, known = expected_rows(fitted, e, len(at)).rows, layers_of(fitted, e), at >= 0
     mean, var, bias_mean, bias_var = (a.copy() for a in expected)
     mean[known], var[known] = fitted.mean[e][at[known]], fitted.var[e][at[known]]
     for b, layer in enumerate(layers):

@@ -96,7 +96,8 @@ def _write_effects(effects: Effects | None) -> dict[str, Any]:
     if effects is None:
         return {}
     features = [feature._asdict() for feature in effects.features]
-    return {"covariates": {**effects._asdict(), "features": features}}
+    known = {name: value for name, value in effects._asdict().items() if value is not None}
+    return {"covariates": {**known, "features": features}}
 
 
 def _write_kind(kind: IdKind | None) -> dict[str, Any]:

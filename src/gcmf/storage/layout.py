@@ -74,6 +74,8 @@ _COVARIATES = {
     "std": Piece(("features", "factors"), 0.0),
     "bias_mean": Piece(("features", "layers")),
     "bias_std": Piece(("features", "layers"), 0.0),
+    "cov?": Piece(("factors", "features", "features")),
+    "bias_cov?": Piece(("layers", "features", "features")),
 }
 _ENTITY = {
     "name": str, "ids": _IDS, "positional": bool,
