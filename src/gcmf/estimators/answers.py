@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gcmf.estimators.nearest import NearestItems
 from gcmf.estimators.newcomers import NewEntities, folded
 from gcmf.estimators.reasons import explained
 from gcmf.estimators.rankings import By, To, neighbors, recommended, seen_pairs
@@ -85,6 +86,14 @@ class Answers:
         self.schema_.entity_index(entity)
         m = None if relation is None else self._relation(relation)
         return neighbors(self, self.fitted_, entity, ids, n, m=m)
+
+    def to_index(self: Any, relation: str) -> NearestItems:
+        """Return the columns of a relation in an index of approximate nearest neighbors (extra `ann`: usearch).
+
+        For millions of columns, where scoring all of them takes too long: `search` finds nearly all of what `recommend`
+        with exclude_seen=False does. Its `index` can be saved and served without gcmf.
+        """
+        return NearestItems(self, self._relation(relation))
 
     def explain(self: Any, relation: str, row: Any, col: Any, *, data: Any = None) -> Frame:
         """Return why a cell is predicted as it is: a frame of parts that add up to the prediction.
