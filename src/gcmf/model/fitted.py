@@ -87,6 +87,10 @@ class RowTerms(NamedTuple):
     """Relations in which what is not listed is a zero, (M,)."""
     point: bool
     """Whether rows are points (MAP)."""
+    var: tuple[Floats, ...] | None = None
+    """Variances of factors with which sweeps went, where they are others than those of predictions; as `Fitted.var`."""
+    bias_var: tuple[Floats, ...] | None = None
+    """And of biases."""
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,18 @@ def terms_of(fitted: Fitted) -> RowTerms:
     return fitted.terms
 
 
+def swept_var(fitted: Fitted, e: int) -> NDArray[Any]:
+    """Variances of the factors of a set as sweeps have them, (d, K)."""
+    terms = terms_of(fitted)
+    return fitted.var[e] if terms.var is None else terms.var[e]
+
+
+def swept_bias_var(fitted: Fitted, layer: int) -> NDArray[Any]:
+    """Variances of the biases of a layer as sweeps have them, (d,)."""
+    terms = terms_of(fitted)
+    return fitted.bias_var[layer] if terms.bias_var is None else terms.bias_var[layer]
+
+
 def layers_of(fitted: Fitted, e: int) -> list[int]:
     """Bias layers of an entity set; of a symmetric relation the first."""
     symmetric = [bool(relation.symmetric) for relation in fitted.schema.relations]
@@ -200,12 +212,12 @@ def _state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows, lay
     for of in met:
         at, theirs = layers.index(2 * of.relation + of.side), 2 * of.relation + 1 - of.side
         mine = prior.bias_mean[:, at].copy(), prior.bias_var[:, at].copy()
-        other = fitted.bias_mean[theirs], fitted.bias_var[theirs]
+        other = fitted.bias_mean[theirs], swept_bias_var(fitted, theirs)
         for side in (0, 1):
             bias_mean.append((mine if side == of.side else other)[0])
             bias_var.append((mine if side == of.side else other)[1])
     mean = [prior.mean.copy(), *(fitted.mean[other] for other in sets[1:])]
-    var = [prior.var.copy(), *(fitted.var[other] for other in sets[1:])]
+    var = [prior.var.copy(), *(swept_var(fitted, other) for other in sets[1:])]
     return State(mean, var, bias_mean, bias_var)
 
 

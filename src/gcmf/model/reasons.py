@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gcmf.model.newcomers import layers_of, terms_of
+from gcmf.model.newcomers import layers_of, swept_bias_var, swept_var, terms_of
 from gcmf.model.posterior import scales_of
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _prior(fitted: Fitted, e: int, told: tuple[Floats, Floats] | None) -> tuple[
 def _seen(fitted: Fitted, m: int, side: int, partner: Indices) -> tuple[Floats, Floats]:
     """Means and variances of partners as an entity on this side of relation m sees them."""
     other = fitted.ends[m][1 - side]
-    p, var = fitted.mean[other][partner].astype(np.float64), fitted.var[other][partner].astype(np.float64)
+    p, var = fitted.mean[other][partner].astype(np.float64), swept_var(fitted, other)[partner].astype(np.float64)
     return (p, var) if fitted.scales is None else scales_of(fitted.scales, fitted.directed).scaled(m, side, p, var)
 
 
@@ -126,10 +126,10 @@ def _form(
 ) -> tuple[Floats, Floats]:
     """W and w t of an entity's cells, t = z less the partner's bias and the offset, at what was fitted."""
     m, side, (p, p_var) = cells.relation, cells.side, partners
-    u, u_var = fitted.mean[e][i].astype(np.float64), fitted.var[e][i].astype(np.float64)
+    u, u_var = fitted.mean[e][i].astype(np.float64), swept_var(fitted, e)[i].astype(np.float64)
     mine, theirs, offset = 2 * m + side, 2 * m + 1 - side, fitted.offset[m]
-    b, b_var = (a[theirs][cells.partner].astype(np.float64) for a in (fitted.bias_mean, fitted.bias_var))
+    b, b_var = (a[cells.partner].astype(np.float64) for a in (fitted.bias_mean[theirs], swept_bias_var(fitted, theirs)))
     mean = p @ u + float(fitted.bias_mean[mine][i]) + b + offset
-    var: Any = p_var @ (u**2 + u_var) + p**2 @ u_var + float(fitted.bias_var[mine][i]) + b_var
+    var: Any = p_var @ (u**2 + u_var) + p**2 @ u_var + float(swept_bias_var(fitted, mine)[i]) + b_var
     w, wz = fitted.likelihoods[m].quadratic(cells.x, mean, var, terms_of(fitted).parameters[m])
     return cells.times * w, cells.times * (wz - w * (b + offset))

@@ -15,7 +15,7 @@ from gcmf.errors import DataError
 from gcmf.gamma import Gamma
 from gcmf.model.hyper import update_scale_prior
 from gcmf.model.init import start
-from gcmf.model.newcomers import terms_of
+from gcmf.model.newcomers import swept_bias_var, swept_var, terms_of
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ def _state(
         seen = spec.observed[len(mean)][:, None]
         prior = np.where(fitted.on[e] & (not spec.point), fitted.prior_var[e], 0.0)
         mean.append(_taken(fitted.mean[e], known, np.zeros(len(prior)), seen, dtype))
-        var.append(_taken(fitted.var[e], known, prior, seen, dtype))
+        var.append(_taken(swept_var(fitted, e), known, prior, seen, dtype))
     bias_mean, bias_var = [], []
     for layer, old in enumerate(layers):
         known = at[spec.ends[layer // 2][layer % 2]]
         seen = spec.in_layer[layer] & spec.has_bias[layer]
         bias_mean.append(_taken(fitted.bias_mean[old], known, fitted.prior_bias[0, old], seen, dtype))
-        bias_var.append(_taken(fitted.bias_var[old], known, fitted.prior_bias[1, old], seen, dtype))
+        bias_var.append(_taken(swept_bias_var(fitted, old), known, fitted.prior_bias[1, old], seen, dtype))
     return State(mean, var, bias_mean, bias_var)
 
 

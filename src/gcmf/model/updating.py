@@ -127,24 +127,30 @@ def _with(
     relations, sets, at = which
     terms = terms_of(fitted)
     vocabularies = dict(fitted.vocabularies)
-    mean, var, bias_mean, bias_var = (list(a) for a in (fitted.mean, fitted.var, fitted.bias_mean, fitted.bias_var))
-    has_cells = list(terms.has_cells)
+    groups = [list(a) for a in (fitted.mean, fitted.var, fitted.bias_mean, fitted.bias_var, terms.has_cells)]
+    swept = [None if a is None else list(a) for a in (terms.var, terms.bias_var)]
+    mean, var, bias_mean, bias_var, has_cells = groups
     for n, (e, name) in enumerate(zip(sets, data.schema.entities, strict=True)):
         place, vocabularies[name] = _places(vocabularies[name], data.entities[name].vocabulary, at[e])
         size = len(vocabularies[name])
-        mean[e], var[e] = (_put(old, size, place, new) for old, new in ((mean[e], state.mean[n]), (var[e], state.var[n])))
-        biases, seen = _biases(fitted, e, before[e], state, relations, data)
+        for factors, new in ((mean, state.mean[n]), (var, state.var[n]), (swept[0], state.var[n])):
+            if factors is not None:
+                factors[e] = _put(factors[e], size, place, new)
+        (b_mean, b_var), seen = _biases(fitted, e, before[e], state, relations, data)
         for b, layer in enumerate(layers_of(fitted, e)):
-            twins = [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]
-            for twin in twins:
-                bias_mean[twin] = _put(bias_mean[twin], size, place, biases[0][:, b])
-                bias_var[twin] = _put(bias_var[twin], size, place, biases[1][:, b])
-                there = _put(has_cells[twin], size, place[:0], seen[:0, b])
-                there[place] |= seen[:, b]
-                has_cells[twin] = there
+            for twin in [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]:
+                for biases, new in ((bias_mean, b_mean), (bias_var, b_var), (swept[1], b_var)):
+                    if biases is not None:
+                        biases[twin] = _put(biases[twin], size, place, new[:, b])
+                has_cells[twin] = _put(has_cells[twin], size, place[:0], seen[:0, b])
+                has_cells[twin][place] |= seen[:, b]
+    terms = terms._replace(
+        has_cells=tuple(has_cells), **{name: None if a is None else tuple(a)
+                                       for name, a in zip(("var", "bias_var"), swept, strict=True)}
+    )  # fmt: skip
     changed = replace(
         fitted, vocabularies=vocabularies, mean=tuple(mean), var=tuple(var), bias_mean=tuple(bias_mean),
-        bias_var=tuple(bias_var), terms=terms._replace(has_cells=tuple(has_cells)),
+        bias_var=tuple(bias_var), terms=terms,
         units=tuple(None if u is None else u.placed(np.arange(len(u.center)), len(mean[c]))
                     for u, (_, c) in zip(fitted.units, fitted.ends, strict=True)),
     )  # fmt: skip

@@ -64,9 +64,13 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
         "fitted": {f.name: _listed(getattr(fitted, f.name)) for f in fields(fitted) if f.name not in _OWN_PLACE},
         "explained": fitted.explained._asdict(),
         **({} if fitted.scales is None else {"scales": fitted.scales._asdict()}),
-        **({} if fitted.terms is None else {"terms": {k: _listed(v) for k, v in fitted.terms._asdict().items()}}),
+        **({} if fitted.terms is None else {"terms": _write_terms(fitted.terms)}),
         **({} if fitted.pairs is None else {"pairs": [_write_pairs(pairs) for pairs in fitted.pairs]}),
     }
+
+
+def _write_terms(terms: RowTerms) -> dict[str, Any]:
+    return {name: _listed(value) for name, value in terms._asdict().items() if value is not None}
 
 
 def _write_pairs(pairs: Pairs) -> dict[str, Any]:

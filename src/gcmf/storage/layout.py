@@ -122,6 +122,8 @@ COLLECTIVE = {
         "has_cells": Each(Piece(("ends",), types=("bool",)), of="layers"),
         "filled": Piece(("relations",), types=("bool",)),
         "point": bool,
+        "var?": Each(Piece(("members", "factors"), 0.0, types=_FLOATS), of="entities"),
+        "bias_var?": Each(Piece(("ends",), 0.0, types=_FLOATS), of="layers"),
     },
     "pairs?": Each({"code": Piece(("pairs",), 0, 255, types=("uint8",)), "inverted": bool}, of="relations"),
     "explained": {
