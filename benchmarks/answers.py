@@ -57,9 +57,7 @@ def new_users(data: gcmf.Collection, n_factors: Any) -> gcmf.GCMF:  # noqa: ANN4
         part = gcmf.Collection([chosen], entities={name: range(len(ids[name])) for name in ids})
         rest = {name: data.relations[name].cells for name in others}
         assert part.relations["r"].cells.shape == cells.shape
-        return gcmf.GCMF(n_factors, random_state=0).fit(
-            data.with_cells({"ratings": part.relations["r"].cells, **rest})
-        )
+        return gcmf.GCMF(n_factors, random_state=0).fit(data.with_cells({"ratings": part.relations["r"].cells, **rest}))
 
     def rmse(guess: np.ndarray, at: np.ndarray) -> float:
         return float(np.sqrt(np.mean((np.clip(guess, 1, 5) - x[at]) ** 2)))

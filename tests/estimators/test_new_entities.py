@@ -96,7 +96,10 @@ def test_from_part_of_the_relations_and_from_nothing(mixed):
     empty = frames["ratings"].loc[["u5"]] * np.nan
     with pytest.raises(DataError, match="no observed cell"):
         model.fold_in("user", {"ratings": empty})
-    listed = {"tags": frames["tags"].loc[["u5"]], "ratings": pd.DataFrame({"user": ["u6"], "movie": ["m0"], "x": [3.0]})}
+    listed = {
+        "tags": frames["tags"].loc[["u5"]],
+        "ratings": pd.DataFrame({"user": ["u6"], "movie": ["m0"], "x": [3.0]}),
+    }
     both = model.fold_in("user", listed)
     assert [*both.ids] == ["u5", "u6"]
     assert both.predict("ratings", "u5", None) == pytest.approx(told[0], abs=1e-6)
@@ -150,7 +153,11 @@ def test_saved_models_answer_the_same_and_old_ones_say_why_not(mixed, tmp_path):
         ({"tags": (["a"], ["t1"], [0.5])}, DataError, "row 'a', column 't1' is 0.5, but bernoulli cells"),
         ({"ratings": np.zeros((2, 3))}, DataError, "the 16 movies that the model knows"),
         ({"ratings": pd.DataFrame({"user": ["a"], "movie": ["m1"], "x": [1], "y": [2]})}, DataError, "call it 'value'"),
-        ({"ratings": gcmf.Relation("ratings", "user", "movie", (["a"], ["m1"], [1]), "poisson")}, DataError, "fitted as"),
+        (
+            {"ratings": gcmf.Relation("ratings", "user", "movie", (["a"], ["m1"], [1]), "poisson")},
+            DataError,
+            "fitted as",
+        ),
         ({}, DataError, "no user to fold in"),
     ],
 )

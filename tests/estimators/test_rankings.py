@@ -99,7 +99,9 @@ def test_the_lower_bound_ranks_who_is_little_known_below_who_is_well_known():
     x[:, little] = np.nan
     x[:4, little] = 4.6, 4.9, 4.6, 4.9  # shrunk to about the same mean
     model = gcmf.GCMF(1, random_state=0).fit({("user", "movie", "r"): x})
-    ranks = {by: model.recommend("r", [9], n=12, exclude_seen=False, by=by).set_index("item") for by in ("lower", "upper")}
+    ranks = {
+        by: model.recommend("r", [9], n=12, exclude_seen=False, by=by).set_index("item") for by in ("lower", "upper")
+    }
     mean = model.predict("r", [9, 9], [known, little])
     assert abs(mean[0] - mean[1]) < 0.1  # 0.02
     assert ranks["lower"].loc[known, "rank"] < ranks["lower"].loc[little, "rank"]

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 
 def read_features(
-    name: str, given: Any, features: Sequence[Feature], center: Floats, scale: Floats  # noqa: ANN401 - any table
+    name: str,
+    given: Any,
+    features: Sequence[Feature],
+    center: Floats,
+    scale: Floats,  # noqa: ANN401 - any table
 ) -> tuple[Vocabulary, Any]:
     """Return ids and features of a table of the entity set `name`, (n, p), as those entered that a model was fitted to.
 

@@ -71,9 +71,7 @@ class Answers:
         check_choice("exclude_seen", exclude_seen)
         m = self._relation(relation)
         known = seen_pairs(self, m, seen) if exclude_seen else None
-        return recommended(
-            self, m, ids, n, candidates=candidates, by=by, to=to, seen=known, random_state=random_state
-        )
+        return recommended(self, m, ids, n, candidates=candidates, by=by, to=to, seen=known, random_state=random_state)
 
     def similar(self: Any, entity: str, ids: Ids = None, n: int = 10, *, relation: str | None = None) -> Frame:
         """Return the `n` entities of a set that are most like each id: a frame with id, rank, item and score.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.errors import MissingExtraError
-from gcmf.estimators.asking import locate
+from gcmf.estimators.asking import known_at
 from gcmf.estimators.tables import Frame, tidy
 from gcmf.model.predict import predict_pairs
 from gcmf.model.ranking import sides
@@ -59,7 +59,7 @@ class NearestItems:
     def queries(self, ids: Ids = None) -> Array:
         """Vectors by which rows are asked for, in the order of the ids; all by default."""
         fitted, schema = self._model.fitted_, self._model.schema_.relations[self._m]
-        at = locate(fitted.vocabularies[schema.rows], schema.rows, ids, unknown="error")
+        at = known_at(fitted.vocabularies[schema.rows], schema.rows, ids)
         rows, _ = sides(fitted, self._m, at, np.zeros(0, np.int64))
         one = np.ones(len(at))
         return np.ascontiguousarray(np.column_stack([rows.mean, one, 0.0 * one]), np.float32)
@@ -71,7 +71,7 @@ class NearestItems:
         """
         check_integer("n", n, 1)
         fitted, schema = self._model.fitted_, self._model.schema_.relations[self._m]
-        at = locate(fitted.vocabularies[schema.rows], schema.rows, ids, unknown="error")
+        at = known_at(fitted.vocabularies[schema.rows], schema.rows, ids)
         n = min(n, self._cols)
         found = np.asarray(self.index.search(self.queries(ids), n).keys, dtype=np.int64).reshape(len(at), n)
         of, items = np.repeat(np.arange(len(at)), n), found.ravel()
@@ -92,6 +92,8 @@ def _usearch() -> Any:
     try:
         from usearch.index import Index  # noqa: PLC0415 - an extra
     except ImportError as error:
-        msg = "An index of nearest neighbors needs usearch: pip install 'gcmf[ann]'. Or ask recommend(), which is exact."
+        msg = (
+            "An index of nearest neighbors needs usearch: pip install 'gcmf[ann]'. Or ask recommend(), which is exact."
+        )
         raise MissingExtraError(msg) from error
     return Index

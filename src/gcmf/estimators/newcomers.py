@@ -11,12 +11,12 @@ import numpy as np
 from gcmf.data.incoming import Known, Met, meet
 from gcmf.data.known_features import read_features
 from gcmf.data.pairs import Pairs
-from gcmf.data.vocabulary import show_id
+from gcmf.data.vocabulary import Vocabulary, show_id
 from gcmf.engines.select import engine_maker
 from gcmf.engines.threads import single_threaded_blas
 from gcmf.errors import DataError, counted
 from gcmf.estimators.rankings import n_threads_of, neighbors, pairs_at
-from gcmf.model.newcomers import Features, expected_rows, fold, terms_of, with_rows
+from gcmf.model.newcomers import Features, Rows, expected_rows, fold, layers_of, terms_of, with_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from scipy import sparse
 
     from gcmf.data.id_kind import Ids
-    from gcmf.data.vocabulary import Vocabulary
+    from gcmf.data.schema import RelationSchema
     from gcmf.estimators.gcmf import GCMF
     from gcmf.estimators.tables import Frame
     from gcmf.model.fitted import Fitted
@@ -79,6 +79,24 @@ class NewEntities:
         m = None if relation is None else self._answers._relation(relation)
         return neighbors(self._answers, self._model.fitted_, self.entity, ids, n, m=m)
 
+    def together(self) -> GCMF:
+        """A model that knows them beside those that it was fitted to; ids that both have are those known before."""
+        fitted, old, e = self._answers.fitted_, self._model.fitted_, self._model.schema_.entity_index(self.entity)
+        model = copy.copy(self._model)
+        if len(fitted.mean[e]) > len(self.ids):  # they stand beside the others already
+            model._fitted = replace(fitted, pairs=_joined(old, fitted))
+            return model
+        new = np.flatnonzero(old.vocabularies[self.entity].index(self.ids) < 0)
+        layers = layers_of(fitted, e)
+        rows = Rows(
+            fitted.mean[e][new], fitted.var[e][new],
+            np.stack([fitted.bias_mean[layer][new] for layer in layers], axis=1),
+            np.stack([fitted.bias_var[layer][new] for layer in layers], axis=1),
+        )  # fmt: skip
+        both = with_rows(old, e, Vocabulary(self.ids[new]), rows, beside=True)
+        model._fitted = replace(both, pairs=_joined(old, both, fitted))
+        return model
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -87,16 +105,37 @@ class NewEntities:
         return f"<NewEntities: {counted(len(self.ids), self.entity)} ({names})>"
 
 
+def _joined(old: Fitted, both: Fitted, new: Fitted | None = None) -> tuple[Pairs, ...] | None:
+    """What was seen before and what the new entities were folded in with, by the positions of a model with both."""
+    if old.pairs is None:
+        return None
+    joined = []
+    for m, relation in enumerate(both.schema.relations):
+        listed = [_listed_pairs(source, both, m, relation) for source in (old, both if new is None else new)]
+        joined.append(pairs_at(both, m, *(np.concatenate(part) for part in zip(*listed, strict=True))))
+    return tuple(joined)
+
+
+def _listed_pairs(source: Fitted, both: Fitted, m: int, relation: RelationSchema) -> tuple[Any, Any]:
+    if source.pairs is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    pairs = source.pairs[m]
+    row, col = np.divmod(pairs.places, max(pairs.shape[1], 1))
+    rows, cols = (both.vocabularies[name].index(source.vocabularies[name]) for name in (relation.rows, relation.cols))
+    return rows[row], cols[col]
+
+
 def known_of(fitted: Fitted) -> Known:
     """What cells are read by."""
     terms = terms_of(fitted)
-    return Known(
-        fitted.schema, fitted.vocabularies, fitted.likelihoods, terms.filled, terms.has_cells, fitted.units
-    )
+    return Known(fitted.schema, fitted.vocabularies, fitted.likelihoods, terms.filled, terms.has_cells, fitted.units)
 
 
 def folded(
-    model: GCMF, entity: str, cells: Mapping[str, Any] | None, covariates: pd.DataFrame | tuple[Any, sparse.sparray] | None
+    model: GCMF,
+    entity: str,
+    cells: Mapping[str, Any] | None,
+    covariates: pd.DataFrame | tuple[Any, sparse.sparray] | None,
 ) -> NewEntities:
     """Find the factors and biases of new entities from their cells and covariates."""
     fitted = model.fitted_

@@ -10,7 +10,7 @@ from gcmf.data.collection import Collection
 from gcmf.data.pairs import Pairs
 from gcmf.engines.threads import available_threads
 from gcmf.errors import DataError, OptionError
-from gcmf.estimators.asking import is_turned, locate
+from gcmf.estimators.asking import is_turned, known_at
 from gcmf.estimators.tables import Frame, tidy
 from gcmf.model.ranking import Question, loadings, metric, recommend, similar
 from gcmf.options import as_generator, check_choice, check_integer
@@ -46,8 +46,8 @@ def recommended(  # noqa: PLR0913 - what may be asked
     check_choice("by", by, ("mean", "lower", "upper", "sample"))
     to_rows, schema, fitted = check_choice("to", to, ("rows", "cols")) == 0, model.schema_.relations[m], model.fitted_
     asked, other = (schema.rows, schema.cols) if to_rows else (schema.cols, schema.rows)
-    who = locate(fitted.vocabularies[asked], asked, ids, unknown="error")
-    what = np.unique(locate(fitted.vocabularies[other], other, candidates, unknown="error"))
+    who = known_at(fitted.vocabularies[asked], asked, ids)
+    what = np.unique(known_at(fitted.vocabularies[other], other, candidates))
     question = Question(m, who, what, n, by, to_rows=to_rows)
     found = recommend(fitted, question, seen, as_generator(random_state), n_threads_of(model))
     columns = {
@@ -96,7 +96,7 @@ def neighbors(  # noqa: PLR0913 - what may be asked
     check_integer("n", n, 1)
     fitted, e = model.fitted_, model.schema_.entity_index(entity)
     ours, theirs = fitted.vocabularies[entity], base.vocabularies[entity]
-    asked = locate(ours, entity, ids, unknown="error")
+    asked = known_at(ours, entity, ids)
     M = metric(base, e, m)
     of = loadings(base, e, M)
     own = of if base is fitted else loadings(fitted, e, M)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gcmf.data.collection import Collection
-from gcmf.estimators.asking import is_turned, locate
+from gcmf.estimators.asking import is_turned, known_at
 from gcmf.model.newcomers import layers_of
 from gcmf.model.reasons import OwnCells, by_cells, by_factors
 
@@ -25,7 +25,7 @@ def explained(model: GCMF, m: int, row: Any, col: Any, data: object) -> pd.DataF
     """Parts of one prediction by factors and, with the collection that was fitted, by the cells of its two entities."""
     fitted, schema = model.fitted_, model.schema_.relations[m]
     names = schema.rows, schema.cols
-    at = tuple(int(locate(fitted.vocabularies[name], name, [given], unknown="error")[0])
+    at = tuple(int(known_at(fitted.vocabularies[name], name, [given])[0])
                for name, given in zip(names, (row, col), strict=True))  # fmt: skip
     center, scale = (float(np.ravel(a)[0]) for a in fitted.measure(m, np.array([at[1]])))
     b_row, b_col, factors = by_factors(fitted, m, *at)

@@ -76,9 +76,10 @@ def predict_table(
         yield _answer((row, col), sets[relation.rows].ids[:0], sets[relation.cols].ids[:0], (), ())
 
 
-def predict_all(model: GCMF, relation: RelationSchema) -> Iterator[pd.DataFrame]:
-    """Yield ids, mean and deviation of every cell of a relation, row by row."""
-    rows, cols = (model.fitted_.vocabularies[entity].ids for entity in (relation.rows, relation.cols))
+def predict_all(model: GCMF, relation: RelationSchema, *, rows: pd.Index[Any] | None = None) -> Iterator[pd.DataFrame]:
+    """Yield ids, mean and deviation of every cell of a relation, row by row; of some rows, if they are given."""
+    whole, cols = (model.fitted_.vocabularies[entity].ids for entity in (relation.rows, relation.cols))
+    rows = whole if rows is None else rows
     step = max(1, _CELLS // max(len(cols), 1))
     for start in range(0, len(rows), step):
         part = rows[start : start + step]

@@ -136,9 +136,7 @@ def _told(
     return (mean, bias), (0.0 * var, 0.0 * bias_var) if point else (var, bias_var)
 
 
-def fold(
-    fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, make: EngineMaker, n_threads: int
-) -> Rows:
+def fold(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, make: EngineMaker, n_threads: int) -> Rows:
     """Factors and biases of new entities of set e from their cells; what is expected where they have none."""
     rows, layers = prior.rows, layers_of(fitted, e)
     seen = np.zeros(rows.bias_mean.shape, dtype=bool)
@@ -221,9 +219,7 @@ def _state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows, lay
     return State(mean, var, bias_mean, bias_var)
 
 
-def _given(
-    fitted: Fitted, e: int, met: Sequence[Met], sets: list[int], prior: Expected
-) -> Given:
+def _given(fitted: Fitted, e: int, met: Sequence[Met], sets: list[int], prior: Expected) -> Given:
     terms, layers = terms_of(fitted), layers_of(fitted, e)
     rows, precision, bias_precision = prior
     columns = [layers.index(2 * of.relation + of.side) for of in met]

@@ -148,9 +148,7 @@ def recommend(
     return _in_blocks(best, (len(q.asked), len(q.candidates)), n_threads)
 
 
-def _scorer(
-    fitted: Fitted, q: Question, both: tuple[Side, Side], i: Indices, j: Indices
-) -> Callable[[slice], Array]:
+def _scorer(fitted: Fitted, q: Question, both: tuple[Side, Side], i: Indices, j: Indices) -> Callable[[slice], Array]:
     """What scores a block of those asked with all candidates, higher for better; the same order as what is told."""
     left, right = both
     likelihood, offset = fitted.likelihoods[q.m], fitted.offset[q.m]

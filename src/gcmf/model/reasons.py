@@ -121,9 +121,7 @@ def _seen(fitted: Fitted, m: int, side: int, partner: Indices) -> tuple[Floats, 
     return (p, var) if fitted.scales is None else scales_of(fitted.scales, fitted.directed).scaled(m, side, p, var)
 
 
-def _form(
-    fitted: Fitted, e: int, i: int, cells: OwnCells, partners: tuple[Floats, Floats]
-) -> tuple[Floats, Floats]:
+def _form(fitted: Fitted, e: int, i: int, cells: OwnCells, partners: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     """W and w t of an entity's cells, t = z less the partner's bias and the offset, at what was fitted."""
     m, side, (p, p_var) = cells.relation, cells.side, partners
     u, u_var = fitted.mean[e][i].astype(np.float64), swept_var(fitted, e)[i].astype(np.float64)

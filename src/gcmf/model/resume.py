@@ -98,7 +98,11 @@ def _state(
 
 
 def _taken(
-    values: NDArray[Any], at: NDArray[np.int64], prior: Any, seen: NDArray[np.bool_], dtype: str  # noqa: ANN401
+    values: NDArray[Any],
+    at: NDArray[np.int64],
+    prior: Any,
+    seen: NDArray[np.bool_],
+    dtype: str,  # noqa: ANN401
 ) -> NDArray[Any]:
     """Values of those known, the prior of others, and zeros of who has no data."""
     known = (at >= 0).reshape(-1, *[1] * (values.ndim - 1))

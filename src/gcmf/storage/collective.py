@@ -30,7 +30,18 @@ if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
 
 #: Fields of `Fitted` that are more than arrays; each has its own place in the document.
-_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "units", "explained", "drawn", "scales", "effects", "terms", "pairs")
+_OWN_PLACE = (
+    "schema",
+    "vocabularies",
+    "likelihoods",
+    "units",
+    "explained",
+    "drawn",
+    "scales",
+    "effects",
+    "terms",
+    "pairs",
+)
 _INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "UInt64")
 
 
