@@ -35,7 +35,7 @@ def world(seed=0):
 def model():
     x, tags, u = world()
     clicks = gcmf.Relation(
-        "clicks", "user", "page", tuple(np.argwhere(tags == 1).T) + (np.ones(int(tags.sum())),), "bernoulli",
+        "clicks", "user", "page", (*np.argwhere(tags == 1).T, np.ones(int(tags.sum()))), "bernoulli",
         blanks="zero",
     )  # fmt: skip
     known = pd.DataFrame({"age": u[:, 0] + 0.3 * np.random.default_rng(1).normal(size=25)}, index=range(25))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from rich.text import Text
@@ -27,13 +27,8 @@ _SHOWN = 5
 """Cells that are shown of each relation."""
 
 
-class By(StrEnum):
-    """What items are ranked by."""
-
-    mean = "mean"
-    lower = "lower"
-    upper = "upper"
-    sample = "sample"
+By = StrEnum("By", ["mean", "lower", "upper", "sample"])
+"""What items are ranked by."""
 
 
 def recommend(
@@ -67,7 +62,7 @@ def recommend(
         fitted, asked = fold_in(fitted, new, entity=chosen.rows)
     if ids:
         asked = as_ids(fitted, chosen.rows, ids)
-    found = fitted.recommend(chosen.name, asked, n, exclude_seen=not seen, by=by.value, random_state=seed)
+    found = fitted.recommend(chosen.name, asked, n, exclude_seen=not seen, by=cast("Any", by.value), random_state=seed)
     give_parts([in_pandas(found)], out, noun="recommendations", as_json=as_json)
 
 

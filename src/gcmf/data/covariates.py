@@ -109,6 +109,7 @@ def is_table(given: object) -> bool:
 
 
 def is_matrix(given: object) -> bool:
+    """Whether this is (ids, sparse matrix), with or without names."""
     return isinstance(given, tuple) and len(given) in (2, 3) and sparse.issparse(given[1])
 
 

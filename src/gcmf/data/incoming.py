@@ -53,7 +53,7 @@ class Met:
     cells: Cells
 
 
-def read_cells(known: Known, m: int, given: object, *, first: str) -> Relation:
+def read_cells(known: Known, m: int, given: Any, *, first: str) -> Relation:  # noqa: ANN401 - whatever holds cells
     """Return what was given for relation m as a relation whose rows are the set `first`.
 
     A long frame has columns named as the two sets and one of values; a wide one has ids of `first` in its index;
@@ -124,8 +124,9 @@ def _columns(schema: RelationSchema, given: Any, ids: Vocabulary, other: str) ->
     """The ids that the columns of a matrix stand for."""
     if given.ndim == 2 and given.shape[1] != len(ids):
         msg = (
-            f"relation {schema.name!r}: the columns of a bare matrix are the {len(ids):,} {other}s that the model knows,"
-            f" in its order, and this one has {given.shape[1]:,}. Name them: Relation({schema.name!r}, ..., col_ids=...)."
+            f"relation {schema.name!r}: the columns of a bare matrix are the {len(ids):,} {other}s that the model"
+            f" knows, in its order, and this one has {given.shape[1]:,}. Name them: Relation({schema.name!r}, ...,"
+            " col_ids=...)."
         )
         raise DataError(msg)
     return ids.ids
@@ -140,7 +141,8 @@ def relations_of(known: Known, given: object, entity: str | None = None) -> dict
     fitting = [r.name for r in known.schema.relations if entity is None or entity in (r.rows, r.cols)]
     for name in given:
         if name not in names:
-            msg = f"There is no relation {name!r}; the model has {', '.join(map(repr, names))}.{did_you_mean(name, names)}"
+            known_names = ", ".join(map(repr, names))
+            msg = f"There is no relation {name!r}; the model has {known_names}.{did_you_mean(name, names)}"
             raise UnknownIdError(msg)
         if name not in fitting:
             msg = f"The relation {name!r} has no {entity}; those of {entity} are {', '.join(map(repr, fitting))}."

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 def read_features(
     name: str,
-    given: Any,
+    given: Any,  # noqa: ANN401 - any table
     features: Sequence[Feature],
     center: Floats,
-    scale: Floats,  # noqa: ANN401 - any table
+    scale: Floats,
 ) -> tuple[Vocabulary, Any]:
     """Return ids and features of a table of the entity set `name`, (n, p), as those entered that a model was fitted to.
 
@@ -78,8 +78,8 @@ def _feature(
 def _matrix(name: str, matrix: Any, center: Floats, scale: Floats) -> Any:  # noqa: ANN401 - a sparse matrix
     if matrix.shape[1] != len(center):
         msg = (
-            f"covariates of {name!r}: the matrix has {counted(matrix.shape[1], 'column')}, and the model was fitted with"
-            f" {len(center)}; give the same columns in the same order."
+            f"covariates of {name!r}: the matrix has {counted(matrix.shape[1], 'column')}, and the model was fitted"
+            f" with {len(center)}; give the same columns in the same order."
         )
         raise DataError(msg)
     values = sparse.csr_array(matrix).astype(np.float64)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from gcmf.estimators.nearest import NearestItems
 from gcmf.estimators.newcomers import NewEntities, folded
-from gcmf.estimators.reasons import explained
 from gcmf.estimators.rankings import By, To, neighbors, recommended, seen_pairs
+from gcmf.estimators.reasons import explained
 from gcmf.estimators.tables import give_plain
 from gcmf.estimators.updates import updated
 from gcmf.options import check_choice
@@ -55,7 +55,7 @@ class Answers:
             What items are ranked by, which is their score. "mean": the predicted mean, as `predict` has it. "lower" and
             "upper": the mean that a cell would have if θ were where it lies below (above) with a chance of one in ten:
             its mean −/+ 1.28 deviations. "lower" is careful with items that are little known, "upper" is curious about
-            them. "sample": one draw of all factors and biases from the posterior (Thompson sampling), by `random_state`.
+            them. "sample": one draw of all factors and biases from the posterior (Thompson sampling).
         to : {"rows", "cols"}
             "cols" recommends rows to columns: the users to whom a movie may appeal.
         seen : Collection, optional

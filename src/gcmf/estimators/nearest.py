@@ -30,7 +30,7 @@ EXPANSION = 256
 class NearestItems:
     """The columns of a relation, to be found by their predictor.
 
-    θ = (u, 1)·(p, d) + b is highest where the angle between (u, 1, 0) and (p, d, r) is smallest, with r so large that all
+    θ = (u, 1)·(p, d) + b is highest where the angle between (u, 1, 0) and (p, d, r) is smallest, with r such that all
     columns have the same length (b is of the row, and the same for all columns).
 
     Attributes

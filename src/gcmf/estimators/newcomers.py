@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pandas as pd
-    from scipy import sparse
 
     from gcmf.data.id_kind import Ids
     from gcmf.data.schema import RelationSchema
     from gcmf.estimators.gcmf import GCMF
     from gcmf.estimators.tables import Frame
     from gcmf.model.fitted import Fitted
+    from gcmf.model.newcomers import EngineOf
 
 
 class NewEntities:
@@ -56,7 +56,7 @@ class NewEntities:
         return table if len(table) == len(self.ids) else table[-len(self.ids) :]
 
     def predict(self, relation: str, rows: Ids = None, cols: Ids = None, **options: Any) -> Any:
-        """Predict cells of a relation, as `GCMF.predict` does; the ids of their set are theirs, None for all of them."""
+        """Predict cells of a relation, as `GCMF.predict` does; None stands for all of them on their side."""
         ends = self._answers.schema_.relations[self._answers._relation(relation)]
         if rows is None or cols is None:
             options["grid"] = True
@@ -89,7 +89,7 @@ class NewEntities:
         new = np.flatnonzero(old.vocabularies[self.entity].index(self.ids) < 0)
         layers = layers_of(fitted, e)
         rows = Rows(
-            fitted.mean[e][new], fitted.var[e][new],
+            fitted.mean[e][new].astype(np.float64), fitted.var[e][new].astype(np.float64),
             np.stack([fitted.bias_mean[layer][new] for layer in layers], axis=1),
             np.stack([fitted.bias_var[layer][new] for layer in layers], axis=1),
         )  # fmt: skip
@@ -125,6 +125,12 @@ def _listed_pairs(source: Fitted, both: Fitted, m: int, relation: RelationSchema
     return rows[row], cols[col]
 
 
+def engine_of(model: GCMF) -> EngineOf:
+    """What makes the engine of the model's device."""
+    make, n_threads = engine_maker(model.device), n_threads_of(model)
+    return lambda problem, dtype: make(problem, dtype=dtype, n_threads=n_threads)
+
+
 def known_of(fitted: Fitted) -> Known:
     """What cells are read by."""
     terms = terms_of(fitted)
@@ -135,7 +141,7 @@ def folded(
     model: GCMF,
     entity: str,
     cells: Mapping[str, Any] | None,
-    covariates: pd.DataFrame | tuple[Any, sparse.sparray] | None,
+    covariates: Any,
 ) -> NewEntities:
     """Find the factors and biases of new entities from their cells and covariates."""
     fitted = model.fitted_
@@ -143,15 +149,14 @@ def folded(
     ids, values = _covariates(fitted, entity, covariates)
     ids, met = meet(known_of(fitted), entity, cells or {}, ids)
     expected = expected_rows(fitted, e, len(ids), _placed(values, len(ids)))
-    maker, n_threads = engine_maker(model.device), n_threads_of(model)
     with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        rows = fold(fitted, e, met, expected, maker, n_threads)
+        rows = fold(fitted, e, met, expected, engine_of(model))
     known = fitted.vocabularies[entity].index(ids) >= 0
     beside = any(r == c == e for r, c in fitted.ends)
     if beside and known.any():
         msg = (
-            f"The {entity} {show_id(ids.ids[int(np.argmax(known))])} is known to the model already, and has a relation with"
-            f" others of its set; fold it in under another id, or use model.update."
+            f"The {entity} {show_id(ids.ids[int(np.argmax(known))])} is known to the model already, and has a relation"
+            " with others of its set; fold it in under another id, or use model.update."
         )
         raise DataError(msg)
     found = with_rows(fitted, e, ids, rows, beside=beside)

@@ -57,9 +57,9 @@ def _of_cells(
     for cells, x, parts in zip(own, values, reasons.cells, strict=True):
         name = fitted.schema.relations[cells.relation].name
         other = fitted.vocabularies[fitted.schema.entities[fitted.ends[cells.relation][1 - cells.side]]]
-        zero = (x == 0) & (len(x) > 0) & _is_filled(fitted, cells.relation)
-        lines += [("cell", name, other.ids[int(j)], float(value), scale * float(part))
-                  for j, value, part, blank in zip(cells.partner, x, parts, zero, strict=True) if not blank]  # fmt: skip
+        zero = (x == 0) & _is_filled(fitted, cells.relation)
+        listed = zip(cells.partner[~zero], x[~zero], parts[~zero], strict=True)
+        lines += [("cell", name, other.ids[int(j)], float(value), scale * float(part)) for j, value, part in listed]
         if zero.any():
             lines.append((f"{int(zero.sum()):,} zeros", name, None, 0.0, scale * float(parts[zero].sum())))
     lines.sort(key=lambda line: -abs(line[-1]))
@@ -83,17 +83,17 @@ def _own_cells(fitted: Fitted, data: Collection, entity: str, i: int) -> tuple[l
         for side in (0, 1):
             if (schema.rows, schema.cols)[side] != entity or (side and schema.symmetric) or at < 0:
                 continue
-            part, x = _row(fitted, data, bound, m, (side, side != turned), at)
+            part, x = _row(fitted, data, bound, at, (m, side, side != turned))
             own.append(part)
             values.append(x)
     return own, values
 
 
-def _row(  # noqa: PLR0913 - where the row is
-    fitted: Fitted, data: Collection, bound: BoundRelation, m: int, sides: tuple[int, bool], at: int
+def _row(
+    fitted: Fitted, data: Collection, bound: BoundRelation, at: int, where: tuple[int, int, bool]
 ) -> tuple[OwnCells, Any]:
     """One row of a relation, from the side where its entity is in the model, and in the collection."""
-    side, in_cols = sides
+    m, side, in_cols = where
     listing = bound.cells.cols if in_cols else bound.cells.rows
     partner, x = listing.row(at)
     times = np.ones(len(x))
@@ -104,12 +104,12 @@ def _row(  # noqa: PLR0913 - where the row is
         x = center + scale * x
     schema = fitted.schema.relations[m]
     other = (schema.rows, schema.cols)[1 - side]
-    where = fitted.vocabularies[other].index(data.entities[other].ids.take(partner))
+    partners = fitted.vocabularies[other].index(data.entities[other].ids.take(partner))
     own = int(fitted.vocabularies[(schema.rows, schema.cols)[side]].index(
         [data.entities[(schema.rows, schema.cols)[side]].ids[at]])[0])  # fmt: skip
-    kept = where >= 0
-    center, scale = fitted.measure(m, np.full(int(kept.sum()), own) if side else where[kept])
-    return OwnCells(m, side, where[kept], (x[kept] - center) / scale, times[kept]), x[kept]
+    kept = partners >= 0
+    center, scale = fitted.measure(m, np.full(int(kept.sum()), own) if side else partners[kept])
+    return OwnCells(m, side, partners[kept], (x[kept] - center) / scale, times[kept]), x[kept]
 
 
 def _told(fitted: Fitted, data: Collection, entity: str, i: int) -> Any:

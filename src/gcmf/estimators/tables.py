@@ -159,7 +159,7 @@ def give_plain(table: pd.DataFrame, frame: str) -> Frame:
         return table
     columns = {}
     for name, values in table.items():
-        listed = [None if value is None or value != value else value for value in values.tolist()]
+        listed = [None if gone else value for value, gone in zip(values.tolist(), values.isna(), strict=True)]
         try:
             columns[name] = polars.Series(str(name), listed, strict=True)
         except TypeError:  # ids of several sets, which no column can mix

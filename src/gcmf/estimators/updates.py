@@ -11,11 +11,9 @@ from gcmf.data.collection import Collection
 from gcmf.data.incoming import read_cells, relations_of
 from gcmf.data.relation import Relation
 from gcmf.data.vocabulary import and_more, show_id
-from gcmf.engines.select import engine_maker
 from gcmf.engines.threads import single_threaded_blas
 from gcmf.errors import DataError, OptionError
-from gcmf.estimators.newcomers import known_of
-from gcmf.estimators.rankings import n_threads_of
+from gcmf.estimators.newcomers import engine_of, known_of
 from gcmf.model.newcomers import terms_of
 from gcmf.model.updating import repeated, standardized, update
 
@@ -28,8 +26,10 @@ def updated(model: GCMF, cells: Any) -> Fitted:
     """What remains of a model after more cells: a mapping by relation, a relation, or a list of them."""
     fitted = model.fitted_
     if terms_of(fitted).point:
-        msg = "A point estimate (inference='map') does not know how sure it is, and cannot weigh new cells against it." \
-              " Fit again with all cells, from where it is: fit(data, start=model)."  # fmt: skip
+        msg = (
+            "A point estimate (inference='map') does not know how sure it is, and cannot weigh new cells against it."
+            " Fit again with all cells, from where it is: fit(data, start=model)."
+        )
         raise OptionError(msg)
     given = [cells] if isinstance(cells, Relation) else cells
     if isinstance(given, list | tuple):
@@ -58,7 +58,7 @@ def updated(model: GCMF, cells: Any) -> Fitted:
         )
         raise DataError(msg)
     with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return update(fitted, data, engine_maker(model.device), n_threads_of(model))
+        return update(fitted, data, engine_of(model))
 
 
 def _in_units(fitted: Fitted, m: int, relation: Relation) -> Relation:

@@ -64,8 +64,10 @@ def fold_in(model: GCMF, given: Sequence[str], *, entity: str | None) -> tuple[G
 def _cells(model: GCMF, relation: RelationSchema, table: Table, entity: str) -> pd.DataFrame:
     """The cells of a table, with columns named as the sets, and `value`."""
     if entity not in (relation.rows, relation.cols) or relation.rows == relation.cols:
-        msg = f"--new: relation {relation.name!r} joins {relation.rows} and {relation.cols}; new entities of {entity!r}" \
-              " are folded in from cells with another set."  # fmt: skip
+        msg = (
+            f"--new: relation {relation.name!r} joins {relation.rows} and {relation.cols}; new entities of {entity!r}"
+            " are folded in from cells with another set."
+        )
         raise OptionError(msg)
     row, col = find_columns(table, relation, (None, None))
     left = [name for name in table.columns if name not in (row, col)]

@@ -249,7 +249,7 @@ def _terms(
     shared = [spec.layer(*divmod(number, 2)) for number in range(len(spec.biased))]
     bias = np.stack([posterior.bias.mean, posterior.bias.scale])
     return RowTerms(
-        precision=precision,
+        precision=precision.astype(np.float64),
         parameters=tuple(np.array(p, dtype=np.float64) for p in posterior.parameters),
         bias_prior=np.where(spec.has_bias, bias, 0.0)[:, shared],
         biased=spec.has_bias[shared],

@@ -21,16 +21,17 @@ from gcmf.model.posterior import scales_of
 from gcmf.model.regression import expected
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from gcmf.data.incoming import Met
     from gcmf.engines.base import Engine
-    from gcmf.engines.select import EngineMaker
     from gcmf.model.fitted import Effects, Fitted, RowTerms
 
     Floats = NDArray[np.float64]
+    EngineOf = Callable[[Problem, str], Engine]
+    """Makes the engine of a problem, in some precision."""
 
 #: Sweeps over rows whose quadratic form depends on them, at most; and by how much of its size the sum of the squares of
 #: a factor or bias may change in the last.
@@ -120,9 +121,9 @@ def expected_rows(fitted: Fitted, e: int, n: int, features: Features | None = No
         strange = np.ones(n, dtype=bool) if features is None else ~features.known
         anybody = np.where(on & (not terms.point), fitted.prior_var[e], var)
         var[strange] = anybody[strange]
-        precision[strange] = np.where(var > 0, 1.0 / np.where(var > 0, var, 1.0), precision)[strange]
+        precision = np.where(strange[:, None] & (var > 0), 1.0 / np.where(var > 0, var, 1.0), precision)
         bias_mean[strange], bias_var[strange] = fitted.prior_bias[:, layers]
-        scale[strange] = np.where(bias_var > 0, bias_var, scale)[strange]
+        scale = np.where(strange[:, None] & (bias_var > 0), bias_var, scale)
     return Expected(Rows(mean, var, bias_mean, bias_var), precision, 1.0 / scale)
 
 
@@ -136,15 +137,15 @@ def _told(
     return (mean, bias), (0.0 * var, 0.0 * bias_var) if point else (var, bias_var)
 
 
-def fold(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, make: EngineMaker, n_threads: int) -> Rows:
+def fold(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_of: EngineOf) -> Rows:
     """Factors and biases of new entities of set e from their cells; what is expected where they have none."""
     rows, layers = prior.rows, layers_of(fitted, e)
     seen = np.zeros(rows.bias_mean.shape, dtype=bool)
     for of in met:
         seen[:, layers.index(2 * of.relation + of.side)] |= of.cells.rows.counts() > 0
     if met:
-        rows = _swept(fitted, e, met, prior, make, n_threads)
-    there = seen.any(axis=1)[:, None]
+        rows = _swept(fitted, e, met, prior, engine_of)
+    there = seen.any(axis=1, keepdims=True)
     mean, var = (np.where(there, a, b) for a, b in zip(rows[:2], prior.rows[:2], strict=True))
     bias_mean, bias_var = _linked(fitted, layers, rows, seen, prior.rows)
     return Rows(mean, var, bias_mean, bias_var)
@@ -162,17 +163,10 @@ def _linked(
     return mean, np.where(seen, var, var + wide)
 
 
-def _swept(  # noqa: PLR0913 - what a sweep is made of
-    fitted: Fitted,
-    e: int,
-    met: Sequence[Met],
-    prior: Expected,
-    make: EngineMaker,
-    n_threads: int,
-) -> Rows:
+def _swept(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_of: EngineOf) -> Rows:
     begin, layers = prior.rows, layers_of(fitted, e)
     problem, sets = problem_of(fitted, e, met, len(begin.mean))
-    engine = make(problem, dtype=fitted.mean[e].dtype.name, n_threads=n_threads)
+    engine = engine_of(problem, fitted.mean[e].dtype.name)
     engine.place(_state(fitted, met, sets, begin, layers))
     _settle(engine, _given(fitted, e, met, sets, prior), problem)
     state = engine.fetch()

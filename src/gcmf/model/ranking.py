@@ -170,7 +170,7 @@ def _scorer(fitted: Fitted, q: Question, both: tuple[Side, Side], i: Indices, j:
             else:
                 np.sqrt(var, out=var)
                 theta += theta.dtype.type(TENTH if q.by == "upper" else -TENTH) * var
-        return theta * scale + center if own_units else theta
+        return np.asarray(theta * scale + center) if own_units else theta
 
     return score
 
@@ -248,8 +248,8 @@ def _at(fitted: Fitted, q: Question, cells: tuple[Indices, Indices], draw: Float
 def metric(fitted: Fitted, e: int, relation: int | None = None) -> Floats:
     """M = Σ_m w_m ⟨(d∘p)(d∘p)ᵀ⟩ over the partners of set e, (K, K), in all its relations or one.
 
-    w_m is the weight of a cell at the mean of its relation (Gaussian: ⟨τ⟩). (u − u′)ᵀ M (u − u′)/2 is then how far apart
-    the cells of two entities are expected to be: the divergence of their distributions, on average over partners.
+    w_m is the weight of a cell at the mean of its relation (Gaussian: ⟨τ⟩). (u − u′)ᵀ M (u − u′)/2 is then how far
+    apart the cells of two entities are expected to be: the divergence of their distributions, averaged over partners.
     """
     M = np.zeros((fitted.on.shape[1],) * 2)
     for m, ends in enumerate(fitted.ends):

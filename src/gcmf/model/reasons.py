@@ -1,8 +1,8 @@
 """Why a cell is predicted as it is: parts of θ that add up, by factors, and by the cells that an entity was known from.
 
-At the fixed point of the sweeps a row is (ū, b̄) = A⁻¹ (h₀ + Σ h_c): h₀ is what the prior says and h_c = w t (ū_j, 1) what
-cell c says (docs/model.md, "The row update"). With a = (ū_j, 1) of the partner that is asked about, a·A⁻¹ h_c is the part
-of θ that is owed to the cell.
+At the fixed point of the sweeps a row is (ū, b̄) = A⁻¹ (h₀ + Σ h_c): h₀ is what the prior says, and h_c = w t (ū_j, 1)
+what cell c says (docs/model.md, "The row update"). With a = (ū_j, 1) of the partner that is asked about, a·A⁻¹ h_c is
+the part of θ that is owed to the cell.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a fit goes on that starts from a fitted model: its factors, biases and all else, for the entities of other data.
+"""Where a fit goes on that starts from a fitted model: its factors, biases and all else, for the ids of other data.
 
 Cells stay centered and scaled as they were, so that whatever did not change is where it was.
 """
@@ -82,7 +82,9 @@ def resumed(spec: Spec, fitted: Fitted, data: Collection, *, dtype: str) -> tupl
 def _state(
     spec: Spec, fitted: Fitted, which: tuple[list[int], list[int]], at: list[NDArray[np.int64]], dtype: str
 ) -> State:
-    (sets, layers), mean, var = which, [], []
+    sets, layers = which
+    mean: list[NDArray[Any]] = []
+    var: list[NDArray[Any]] = []
     for e, known in zip(sets, at, strict=True):
         seen = spec.observed[len(mean)][:, None]
         prior = np.where(fitted.on[e] & (not spec.point), fitted.prior_var[e], 0.0)
@@ -98,11 +100,7 @@ def _state(
 
 
 def _taken(
-    values: NDArray[Any],
-    at: NDArray[np.int64],
-    prior: Any,
-    seen: NDArray[np.bool_],
-    dtype: str,  # noqa: ANN401
+    values: NDArray[Any], at: NDArray[np.int64], prior: NDArray[Any], seen: NDArray[np.bool_], dtype: str
 ) -> NDArray[Any]:
     """Values of those known, the prior of others, and zeros of who has no data."""
     known = (at >= 0).reshape(-1, *[1] * (values.ndim - 1))

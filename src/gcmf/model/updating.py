@@ -3,32 +3,29 @@
 The cells that a model was fitted to are gone, but q(u_i) and q(b_i) say what they told. So q is the prior of the rows
 that have more cells (Broderick and others, 2013), the usual prior is that of new ones, and a few sweeps go over the new
 cells alone; all rows without a new cell, and α, τ, scales and bias priors, stay as they are. q is factorized, and holds
-a row more tightly than its cells did along directions in which factors are alike: where many cells have come, fit again.
+a row more tightly than its cells did where factors are alike: where many cells have come, fit again.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gcmf.data.pairs import Pairs
-from gcmf.data.units import Units
-from gcmf.engines.base import Block, Problem, RowPrior, State
+from gcmf.engines.base import Block, Given, Problem, RowPrior, State
 from gcmf.model.links import Layers, fill
 from gcmf.model.newcomers import Rows, expected_rows, given_for, layers_of, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from gcmf.data.collection import Collection
+    from gcmf.data.units import Units
     from gcmf.data.vocabulary import Vocabulary
-    from gcmf.engines.base import Engine
-    from gcmf.engines.select import EngineMaker
     from gcmf.model.fitted import Fitted
+    from gcmf.model.newcomers import EngineOf
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
@@ -37,20 +34,93 @@ if TYPE_CHECKING:
 N_SWEEPS = 5
 
 
-def update(fitted: Fitted, data: Collection, make: EngineMaker, n_threads: int) -> Fitted:
+@dataclass(frozen=True, eq=False)
+class _Added:
+    """The cells of a collection beside a model: which of its sets and relations they are of, and what is known."""
+
+    fitted: Fitted
+    data: Collection
+    sets: list[int]
+    relations: list[int]
+    at: dict[int, Indices]
+    """By set, where its entities are in the model; −1 for new ones."""
+    before: dict[int, Rows]
+    """By set, what is known of its entities, or expected of new ones."""
+
+    @classmethod
+    def of(cls, fitted: Fitted, data: Collection) -> _Added:
+        names = [relation.name for relation in fitted.schema.relations]
+        sets = [fitted.schema.entity_index(name) for name in data.schema.entities]
+        at = {e: fitted.vocabularies[name].index(data.entities[name].ids)
+              for e, name in zip(sets, data.schema.entities, strict=True)}  # fmt: skip
+        before = {e: _rows(fitted, e, known) for e, known in at.items()}
+        return cls(fitted, data, sets, [names.index(name) for name in data.relations], at, before)
+
+    def problem(self) -> Problem:
+        """The new cells as the data of a fit."""
+        fitted, blocks, biased = self.fitted, [list[Block]() for _ in self.sets], list[bool]()
+        for r, (m, bound) in enumerate(zip(self.relations, self.data.relations.values(), strict=True)):
+            about = fitted.likelihoods[m], float(fitted.center[m]), float(fitted.scale[m]), float(fitted.offset[m])
+            ends = [self.sets.index(e) for e in fitted.ends[m]]
+            for side, cells in enumerate((bound.cells.rows, bound.cells.cols)):
+                if not (side and bound.symmetric):
+                    blocks[ends[side]].append(Block(r, side, ends[1 - side], cells, *about, bool(bound.symmetric)))
+            biased += [bool(b) for b in terms_of(fitted).biased[2 * m : 2 * m + 2]]
+        sizes = tuple(self.data.entities[name].size for name in self.data.schema.entities)
+        return Problem(sizes, tuple(map(tuple, blocks)), tuple(biased), len(self.relations))
+
+    def state(self) -> State:
+        """Where sweeps begin."""
+        bias_mean, bias_var = [], []
+        for m in self.relations:
+            for side in (0, 1):
+                e = self.fitted.ends[m][side]
+                layers = layers_of(self.fitted, e)
+                own = layers.index(2 * m + (side if 2 * m + side in layers else 0))
+                bias_mean.append(self.before[e].bias_mean[:, own].copy())
+                bias_var.append(self.before[e].bias_var[:, own].copy())
+        rows = [self.before[e] for e in self.sets]
+        return State([row.mean.copy() for row in rows], [row.var.copy() for row in rows], bias_mean, bias_var)
+
+    def given(self, problem: Problem) -> Given:
+        """What sweeps take as fixed: what is known of a row is its prior."""
+        priors = []
+        for e, blocks in zip(self.sets, problem.blocks, strict=True):
+            rows, layers = self.before[e], layers_of(self.fitted, e)
+            own = [layers.index(2 * self.relations[block.relation] + block.side) for block in blocks]
+            bias_mean, bias_precision = rows.bias_mean[:, own], _inverse(rows.bias_var[:, own])
+            priors.append(RowPrior(rows.mean, _inverse(rows.var), bias_mean, bias_precision, point=False))
+        return given_for(self.fitted, self.relations, self.sets, priors)
+
+    def biases(self, e: int, state: State) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Biases after the sweeps, (n, B) each, and which entities have new cells in which layer.
+
+        Layers without a new cell are as they were; of new entities they are what the other biases say.
+        """
+        layers, before = layers_of(self.fitted, e), self.before[e]
+        mean, var, seen = before.bias_mean.copy(), before.bias_var.copy(), np.zeros(before.bias_mean.shape, bool)
+        for r, (m, bound) in enumerate(zip(self.relations, self.data.relations.values(), strict=True)):
+            for side, cells in enumerate((bound.cells.rows, bound.cells.cols)):
+                if self.fitted.ends[m][side] == e and 2 * m + side in layers:
+                    b, has, layer = layers.index(2 * m + side), cells.counts() > 0, 2 * r + side
+                    mean[has, b], var[has, b] = state.bias_mean[layer][has], state.bias_var[layer][has]
+                    seen[:, b] = has
+        sigma = terms_of(self.fitted).links[np.ix_(layers, layers)]
+        found, found_var = fill(Layers(mean, var, seen, before.bias_mean, np.diag(sigma)), sigma)
+        keep = seen | (self.at[e] >= 0)[:, None]
+        return np.where(keep, mean, found), np.where(keep, var, found_var), seen
+
+
+def update(fitted: Fitted, data: Collection, engine_of: EngineOf) -> Fitted:
     """The model after the cells of a collection, whose relations lie as those of the model, and are new to it."""
-    sets = [fitted.schema.entity_index(name) for name in data.schema.entities]
-    at = {e: fitted.vocabularies[name].index(data.entities[name].ids)
-          for e, name in zip(sets, data.schema.entities, strict=True)}  # fmt: skip
-    relations = [[r.name for r in fitted.schema.relations].index(name) for name in data.relations]
-    before = {e: _rows(fitted, e, known) for e, known in at.items()}
-    problem = _problem(fitted, data, relations, sets)
-    engine = make(problem, dtype=fitted.mean[0].dtype.name, n_threads=n_threads)
-    engine.place(_state(fitted, before, relations, sets))
-    columns = [[layers_of(fitted, e).index(2 * relations[b.relation] + b.side) for b in blocks]
-               for e, blocks in zip(sets, problem.blocks, strict=True)]  # fmt: skip
-    _sweep(engine, fitted, before, relations, sets, columns)
-    return _with(fitted, data, engine.fetch(), before, (relations, sets, at))
+    added = _Added.of(fitted, data)
+    problem = added.problem()
+    engine, given = engine_of(problem, fitted.mean[0].dtype.name), added.given(problem)
+    engine.place(added.state())
+    for _ in range(N_SWEEPS):
+        for e in range(len(added.sets)):
+            engine.sweep(e, given)
+    return _with(added, engine.fetch())
 
 
 def _rows(fitted: Fitted, e: int, at: Indices) -> Rows:
@@ -64,94 +134,37 @@ def _rows(fitted: Fitted, e: int, at: Indices) -> Rows:
     return Rows(mean, var, bias_mean, bias_var)
 
 
-def _problem(fitted: Fitted, data: Collection, relations: list[int], sets: list[int]) -> Problem:
-    """The new cells as the data of a fit."""
-    terms, blocks = terms_of(fitted), [list[Block]() for _ in sets]
-    biased: list[bool] = []
-    for r, (m, bound) in enumerate(zip(relations, data.relations.values(), strict=True)):
-        about = fitted.likelihoods[m], float(fitted.center[m]), float(fitted.scale[m]), float(fitted.offset[m])
-        ends = [sets.index(e) for e in fitted.ends[m]]
-        for side, cells in enumerate((bound.cells.rows, bound.cells.cols)):
-            if not (side and bound.symmetric):
-                blocks[ends[side]].append(Block(r, side, ends[1 - side], cells, *about, bool(bound.symmetric)))
-        biased += [bool(b) for b in terms.biased[2 * m : 2 * m + 2]]
-    sizes = tuple(data.entities[name].size for name in data.schema.entities)
-    return Problem(sizes, tuple(map(tuple, blocks)), tuple(biased), len(relations))
-
-
-def _state(fitted: Fitted, before: Mapping[int, Rows], relations: list[int], sets: list[int]) -> State:
-    bias_mean, bias_var = [], []
-    for m in relations:
-        for side in (0, 1):
-            e = fitted.ends[m][side]
-            layers = layers_of(fitted, e)
-            own = 2 * m + (side if 2 * m + side in layers else 0)
-            bias_mean.append(before[e].bias_mean[:, layers.index(own)].copy())
-            bias_var.append(before[e].bias_var[:, layers.index(own)].copy())
-    return State([before[e].mean.copy() for e in sets], [before[e].var.copy() for e in sets], bias_mean, bias_var)
-
-
-def _sweep(  # noqa: PLR0913 - what a sweep is made of
-    engine: Engine,
-    fitted: Fitted,
-    before: Mapping[int, Rows],
-    relations: list[int],
-    sets: list[int],
-    columns: list[list[int]],
-) -> None:
-    priors = []
-    for e, own in zip(sets, columns, strict=True):
-        rows = before[e]
-        priors.append(RowPrior(
-            rows.mean, _inverse(rows.var), rows.bias_mean[:, own], _inverse(rows.bias_var[:, own]), point=False
-        ))  # fmt: skip
-    given = given_for(fitted, relations, sets, priors)
-    for _ in range(N_SWEEPS):
-        for e in range(len(sets)):
-            engine.sweep(e, given)
-
-
 def _inverse(var: Floats) -> Floats:
     """1/variance; anything where there is none, as of factors that are off."""
     return np.asarray(1.0 / np.where(var > 0, var, 1.0))
 
 
-def _with(
-    fitted: Fitted,
-    data: Collection,
-    state: State,
-    before: Mapping[int, Rows],
-    which: tuple[list[int], list[int], Mapping[int, Indices]],
-) -> Fitted:
+def _with(added: _Added, state: State) -> Fitted:
     """The model with the rows that have moved and those that are new."""
-    relations, sets, at = which
-    terms = terms_of(fitted)
+    fitted, data, terms = added.fitted, added.data, terms_of(added.fitted)
     vocabularies = dict(fitted.vocabularies)
-    groups = [list(a) for a in (fitted.mean, fitted.var, fitted.bias_mean, fitted.bias_var, terms.has_cells)]
-    swept = [None if a is None else list(a) for a in (terms.var, terms.bias_var)]
-    mean, var, bias_mean, bias_var, has_cells = groups
-    for n, (e, name) in enumerate(zip(sets, data.schema.entities, strict=True)):
-        place, vocabularies[name] = _places(vocabularies[name], data.entities[name].vocabulary, at[e])
-        size = len(vocabularies[name])
-        for factors, new in ((mean, state.mean[n]), (var, state.var[n]), (swept[0], state.var[n])):
-            if factors is not None:
-                factors[e] = _put(factors[e], size, place, new)
-        (b_mean, b_var), seen = _biases(fitted, e, before[e], state, relations, data)
+    arrays = {name: list[Any](getattr(fitted, name)) for name in ("mean", "var", "bias_mean", "bias_var")}
+    swept = {name: list[Any](getattr(terms, name) or ()) for name in ("var", "bias_var")}
+    has_cells = list[Any](terms.has_cells)
+    for n, (e, name) in enumerate(zip(added.sets, data.schema.entities, strict=True)):
+        place, vocabularies[name] = _places(vocabularies[name], data.entities[name].vocabulary, added.at[e])
+        size, (bias, bias_var, seen) = len(vocabularies[name]), added.biases(e, state)
+        told = (arrays["mean"], state.mean[n]), (arrays["var"], state.var[n]), (swept["var"], state.var[n])
+        for group, new in told:
+            group[e : e + 1] = [_put(old, size, place, new) for old in group[e : e + 1]]
         for b, layer in enumerate(layers_of(fitted, e)):
             for twin in [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]:
-                for biases, new in ((bias_mean, b_mean), (bias_var, b_var), (swept[1], b_var)):
-                    if biases is not None:
-                        biases[twin] = _put(biases[twin], size, place, new[:, b])
+                both = (arrays["bias_mean"], bias), (arrays["bias_var"], bias_var), (swept["bias_var"], bias_var)
+                for group, new in both:
+                    group[twin : twin + 1] = [_put(old, size, place, new[:, b]) for old in group[twin : twin + 1]]
                 has_cells[twin] = _put(has_cells[twin], size, place[:0], seen[:0, b])
                 has_cells[twin][place] |= seen[:, b]
-    terms = terms._replace(
-        has_cells=tuple(has_cells), **{name: None if a is None else tuple(a)
-                                       for name, a in zip(("var", "bias_var"), swept, strict=True)}
-    )  # fmt: skip
+    wide = {name: tuple(group) or None for name, group in swept.items()}
     changed = replace(
-        fitted, vocabularies=vocabularies, mean=tuple(mean), var=tuple(var), bias_mean=tuple(bias_mean),
-        bias_var=tuple(bias_var), terms=terms,
-        units=tuple(None if u is None else u.placed(np.arange(len(u.center)), len(mean[c]))
+        fitted, vocabularies=vocabularies, mean=tuple(arrays["mean"]), var=tuple(arrays["var"]),
+        bias_mean=tuple(arrays["bias_mean"]), bias_var=tuple(arrays["bias_var"]),
+        terms=terms._replace(has_cells=tuple(has_cells), var=wide["var"], bias_var=wide["bias_var"]),
+        units=tuple(None if u is None else u.placed(np.arange(len(u.center)), len(arrays["mean"][c]))
                     for u, (_, c) in zip(fitted.units, fitted.ends, strict=True)),
     )  # fmt: skip
     return replace(changed, pairs=_pairs(changed, fitted, data))
@@ -172,28 +185,6 @@ def _put(old: NDArray[Any], size: int, place: Indices, new: NDArray[Any]) -> NDA
     return out
 
 
-def _biases(  # noqa: PLR0913 - what biases are made of
-    fitted: Fitted, e: int, before: Rows, state: State, relations: list[int], data: Collection
-) -> tuple[tuple[Floats, Floats], NDArray[np.bool_]]:
-    """Biases after the sweeps, (n, B) each, and which entities have new cells in which layer.
-
-    Layers without a new cell are as they were; of new entities they are what the other biases say.
-    """
-    layers, terms = layers_of(fitted, e), terms_of(fitted)
-    mean, var, seen = before.bias_mean.copy(), before.bias_var.copy(), np.zeros(before.bias_mean.shape, bool)
-    for r, (m, bound) in enumerate(zip(relations, data.relations.values(), strict=True)):
-        for side, cells in enumerate((bound.cells.rows, bound.cells.cols)):
-            if fitted.ends[m][side] == e and 2 * m + side in layers:
-                b, has = layers.index(2 * m + side), cells.counts() > 0
-                mean[has, b], var[has, b] = state.bias_mean[2 * r + side][has], state.bias_var[2 * r + side][has]
-                seen[:, b] = has
-    known = fitted.vocabularies[fitted.schema.entities[e]].index(data.entities[fitted.schema.entities[e]].ids) >= 0
-    sigma = terms.links[np.ix_(layers, layers)]
-    found = fill(Layers(mean, var, seen, before.bias_mean, np.diag(sigma)), sigma)
-    keep = seen | known[:, None]
-    return (np.where(keep, mean, found[0]), np.where(keep, var, found[1])), seen
-
-
 def _pairs(changed: Fitted, fitted: Fitted, data: Collection) -> tuple[Pairs, ...] | None:
     if fitted.pairs is None:
         return None
@@ -211,7 +202,7 @@ def _pairs(changed: Fitted, fitted: Fitted, data: Collection) -> tuple[Pairs, ..
 
 
 def repeated(fitted: Fitted, data: Collection) -> tuple[str, int, int, int] | None:
-    """A cell that the model was fitted to already: its relation, row and column in the model, and how many there are."""
+    """A cell that the model was fitted to already: its relation, row and column, and how many there are."""
     for m, relation in enumerate(fitted.schema.relations):
         if fitted.pairs is None or relation.name not in data.relations:
             continue

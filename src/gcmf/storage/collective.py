@@ -206,10 +206,13 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
 
 
 def _read_terms(written: dict[str, Any]) -> RowTerms:
-    arrays = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
+    arrays: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in written.items()
+    }
     terms = RowTerms(**arrays)
+    flat = terms.bias_prior[1][terms.biased] <= 0
     refuse_faults({
-        "terms/bias_prior holds a variance that is not above zero": bool((terms.bias_prior[1][terms.biased] <= 0).any()),
+        "terms/bias_prior holds a variance that is not above zero": bool(flat.any()),
         "terms/links is no covariance": bool(
             (np.diag(terms.links) < 0).any() or not np.allclose(terms.links, terms.links.T)
         ),
