@@ -10,6 +10,7 @@ Needs the data: GCMF_DATA, or ../shared/data beside the project.
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
@@ -70,6 +71,9 @@ def new_users(data: gcmf.Collection, n_factors: Any) -> gcmf.GCMF:  # noqa: ANN4
     refit = rmse(whole.predict("ratings", ids["user"][i[asked]], ids["movie"][j[asked]]), asked)
     print(f"fold-in of {new.sum()} users: RMSE {error:.4f}, with a fit that has them {refit:.4f}, "
           f"{100 * (error / refit - 1):+.2f}%", flush=True)  # fmt: skip
+    later = copy.copy(model).update({"ratings": cells})
+    added = rmse(later.predict("ratings", ids["user"][i[asked]], ids["movie"][j[asked]], unknown="prior"), asked)
+    print(f"the same users after update(): RMSE {added:.4f}", flush=True)
     alike = model.fold_in("user", side_cells(data, ids["user"][new]))
     cold = rmse(alike.predict("ratings", ids["user"][i[asked]], ids["movie"][j[asked]]), asked)
     print(f"the same users from their traits alone: RMSE {cold:.4f}", flush=True)

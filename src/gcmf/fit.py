@@ -90,7 +90,7 @@ class Fit:
     """Of which relations zeros were drawn, and how many."""
 
     def summarize(self, data: Collection) -> Fitted:
-        """Return what remains of the run: everything that answers need, nothing of the training cells."""
+        """Return what remains of the run: everything that answers need."""
         return replace(summarize(self.spec, self.posterior, self.state, data), drawn=self.drawn)
 
     def doubts(self, data: Collection) -> str | None:

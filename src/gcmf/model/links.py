@@ -49,7 +49,8 @@ def joint(layers: Layers) -> Floats:
     """Σ of all layers, (B, B): σ² on the diagonal, and what is learned of those whose biases go together."""
     sigma = np.diag(layers.scale)
     for group in linked(layers):
-        sigma[np.ix_(group, group)] = covariance(layers.only(group))
+        found = covariance(layers.only(group))
+        sigma[np.ix_(group, group)] = (found + found.T) / 2.0  # to the last bit
     return sigma
 
 

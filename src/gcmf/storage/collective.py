@@ -18,7 +18,7 @@ from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.data.zeros import Drawn
 from gcmf.errors import GcmfError, StorageError
-from gcmf.likelihoods import known
+from gcmf.likelihoods import ParameterPrior, known
 from gcmf.model.explained import Explained
 from gcmf.model.fitted import Effects, Fitted, FittedScales, RowTerms
 from gcmf.storage.ids import decode
@@ -196,7 +196,7 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
         scales=FittedScales(**document["scales"]) if "scales" in document else None,
         effects={entity["name"]: _read_effects(entity["covariates"], f"entities/{e}/covariates")
                  for e, entity in enumerate(document["entities"]) if "covariates" in entity},
-        terms=_read_terms(document["terms"]) if "terms" in document else None,
+        terms=_read_terms(document["terms"], likelihoods, arrays["on"]) if "terms" in document else None,
         pairs=_read_pairs(document["pairs"], schema, sizes) if "pairs" in document else None,
         drawn={r["name"]: _read_drawn(r["zeros"], m) for m, r in enumerate(relations) if "zeros" in r},
         **arrays,
@@ -205,19 +205,36 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
     return fitted
 
 
-def _read_terms(written: dict[str, Any]) -> RowTerms:
+def _read_terms(written: dict[str, Any], likelihoods: tuple[Likelihood, ...], on: Any) -> RowTerms:
     arrays: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in written.items()
     }
     terms = RowTerms(**arrays)
+    pairs = zip(likelihoods, terms.parameters, strict=True)
     flat = terms.bias_prior[1][terms.biased] <= 0
     refuse_faults({
-        "terms/bias_prior holds a variance that is not above zero": bool(flat.any()),
-        "terms/links is no covariance": bool(
-            (np.diag(terms.links) < 0).any() or not np.allclose(terms.links, terms.links.T)
+        "terms/parameters are not what the likelihood of their relation learns": not all(
+            _is_learned(likelihood, p, point=terms.point) for likelihood, p in pairs
         ),
+        "terms/precision is not above zero where a factor is on": bool((terms.precision[on] <= 0).any()),
+        "terms/bias_prior holds a variance that is not above zero": bool(flat.any()),
+        "terms/links is no covariance": not _is_covariance(terms.links),
     })  # fmt: skip
     return terms
+
+
+def _is_covariance(links: Any) -> bool:
+    size = float(np.abs(links).max(initial=0.0))
+    return np.array_equal(links, links.T) and bool(np.linalg.eigvalsh(links).min(initial=0.0) >= -1e-9 * size)
+
+
+def _is_learned(likelihood: Likelihood, p: Any, *, point: bool) -> bool:
+    """Whether engines can take these numbers: as many as a fit starts with, from which predictions can be made."""
+    prior = ParameterPrior(1.0, 1.0, point)
+    if len(p) != len(likelihood.start(1.0, 1.0, prior)) or not (p[:1] > 0).all():
+        return False
+    with np.errstate(all="ignore"):
+        return likelihood.is_settled(likelihood.settled(p, prior)) and bool(np.isfinite(likelihood.slope(p)))
 
 
 def _read_pairs(written: list[dict[str, Any]], schema: Schema, sizes: list[int]) -> tuple[Pairs, ...]:
