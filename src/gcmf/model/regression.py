@@ -327,5 +327,8 @@ def expected(F: Any, mean: Floats, var: Floats, cov: Floats | None) -> tuple[Flo
     if cov is None:
         squares = F.multiply(F).tocsr() if sparse.issparse(F) else F * F
         return told, np.asarray(squares @ var)
-    spread = [np.einsum("ip,ip->i", F @ C, F) if C.any() else np.zeros(len(told)) for C in cov]
-    return told, np.maximum(np.stack(spread, axis=1), 0.0)
+    spread = np.zeros_like(told)
+    for t, C in enumerate(cov):
+        if C.any():
+            spread[:, t] = np.einsum("ip,ip->i", F @ C, F)
+    return told, np.maximum(spread, 0.0)
