@@ -15,11 +15,12 @@ from gcmf.interrupts import Interrupts
 from gcmf.methods import redraw
 from gcmf.methods.point import Point
 from gcmf.methods.run import GOOD, Run
-from gcmf.methods.stages import Refinement, Stages
+from gcmf.methods.stages import Continuation, Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
 from gcmf.model.dispersion import outweighed, overdispersed
 from gcmf.model.fitted import summarize
 from gcmf.model.posterior import given_of
+from gcmf.model.resume import as_before, resumed
 from gcmf.model.spec import build
 from gcmf.model.spread import spread
 from gcmf.model.structure import carried
@@ -96,7 +97,7 @@ class Fit:
     """How uncertain factors and biases are, each by itself, where that was asked for."""
 
     def summarize(self, data: Collection) -> Fitted:
-        """Return what remains of the run: everything that answers need, nothing of the training cells."""
+        """Return what remains of the run: everything that answers need."""
         return replace(summarize(self.spec, self.posterior, self.state, data, self.widths), drawn=self.drawn)
 
     def doubts(self, data: Collection) -> str | None:
@@ -139,16 +140,23 @@ class Fit:
 
 
 def fit(
-    data: Collection, options: FitOptions, rng: np.random.Generator, callbacks: Sequence[Callable[[StepInfo], object]]
+    data: Collection,
+    options: FitOptions,
+    rng: np.random.Generator,
+    callbacks: Sequence[Callable[[StepInfo], object]],
+    *,
+    model: Fitted | None = None,
 ) -> Fit:
-    """Fit the model from `n_init` random starts and keep the run with the highest bound.
+    """Fit the model from `n_init` random starts and keep the run with the highest bound; or go on from a `model`.
 
     A callback that returns True ends its run, which then counts as interrupted; so does Ctrl-C, at the end of the sweep
     (pressed twice, it raises KeyboardInterrupt at once).
     """
     make_engine = engine_maker(options.device)
     spec, problem = build(data, options)
-    starts = rng.spawn(options.n_init)
+    starts = rng.spawn(options.n_init if model is None else 1)
+    if model is not None:
+        spec, problem = as_before(spec, problem, model)
     zeros = Zeros(data, spec, problem, rng)
 
     def engine_of(state: State | None, draw: int, scales: Scales | None = None) -> Engine:
@@ -161,8 +169,11 @@ def fit(
     with Interrupts() as interrupts, single_threaded_blas():
         for restart, child in enumerate(starts):
             run = Run(spec, engine)
-            run.begin(_pattern(spec, options), dtype=options.dtype, rng=child, reach=_reach(spec, options))
-            method = _method_of(run, options, child, interrupts)
+            if model is None:
+                run.begin(_pattern(spec, options), dtype=options.dtype, rng=child, reach=_reach(spec, options))
+            else:
+                run.resume(*resumed(spec, model, data, dtype=options.dtype))
+            method = _method_of(run, options, child, interrupts, goes_on=model is not None)
             if zeros:
                 method = redraw.Redrawn(method, run, engine_of)
             loop = Loop(run, method, options, callbacks=callbacks, restart=restart, interrupts=interrupts, zeros=zeros)
@@ -178,9 +189,13 @@ def fit(
     return best
 
 
-def _method_of(run: Run, options: FitOptions, rng: np.random.Generator, interrupts: Interrupts) -> Method:
+def _method_of(
+    run: Run, options: FitOptions, rng: np.random.Generator, interrupts: Interrupts, *, goes_on: bool
+) -> Method:
     if run.spec.point:
         return Point(run, options)
+    if goes_on:
+        return Continuation(run, options, rng)
     structure = Variational(run, options, rng, lambda: interrupts.wanted)
     if options.pattern is not None or not (options.refined and run.spec.priors.vague):
         return structure

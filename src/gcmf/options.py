@@ -18,6 +18,7 @@ RandomState = int | np.random.Generator | np.random.RandomState | None
 
 Sharing = Literal["group", "common"]
 Inference = Literal["vb", "map"]
+Keep = Literal["auto", "pairs", "nothing"]
 BiasSides = bool | Literal["rows", "cols"]
 
 #: Below this, a Gamma rate or shape counts as vague and the limits of docs/model.md (on/off test) apply.
@@ -101,6 +102,9 @@ class FitOptions:
     """Engine: "auto", "cpu" (compiled) or "reference" (NumPy, slow, for checking); `engines/select.py` checks it."""
     n_threads: int | None = None
     """Threads, at most; None takes the cores this process may use."""
+    keep: Keep = "auto"
+    """Whether the model keeps which cells were observed (not their values), so that what was seen is not recommended:
+    "pairs", "nothing", or "auto": where they are not more than 20 million, which take 20 to 40 MB."""
     unit_variance: tuple[str, ...] = ()
     """Entity sets whose α is held at 1 (group factor analysis fixes the scale of the samples so)."""
     pattern: Mapping[str, tuple[bool, ...]] | None = None
@@ -146,6 +150,7 @@ _CHOICES: dict[str, tuple[str | bool, ...]] = {
     "relation_scales": (True, False, "auto"),
     "inference": ("vb", "map"),
     "dtype": ("float32", "float64"),
+    "keep": ("auto", "pairs", "nothing"),
 }
 
 

@@ -19,7 +19,7 @@ def test_the_guide_runs_as_printed(tmp_path, monkeypatch):
     [made] = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     exec(compile(made, str(PAGE), "exec"), {})
     commands = "".join(re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
-    assert len(re.findall(r"^gcmf ", commands, re.MULTILINE)) == 7
+    assert len(re.findall(r"^gcmf ", commands, re.MULTILINE)) == 12
     here = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(["bash", "-e", "-c", commands], capture_output=True, text=True, check=False,
                           env={**os.environ, "PATH": here})  # fmt: skip
@@ -27,6 +27,8 @@ def test_the_guide_runs_as_printed(tmp_path, monkeypatch):
     assert len(pd.read_parquet("everything.parquet")) == 60 * 40
     assert pd.read_parquet("predicted.parquet")["mean"].between(-5, 11).all()
     assert len(pd.read_csv("tables/factors_user.csv")) == 60
+    assert len(pd.read_parquet("new.parquet")) == 40
+    assert "By the cells of the user" in done.stdout
     # The last block of the page, which only needs the file that `gcmf init` wrote.
     project = gcmf.read_project("gcmf.toml")
     assert gcmf.GCMF(**project.options).n_factors == "auto"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gcmf
-from gcmf.model.links import Layers, covariance, fill, linked
+from gcmf.model.links import Layers, covariance, fill, joint, linked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +43,7 @@ def test_only_layers_that_go_together_are_linked() -> None:
 def test_the_posterior_is_that_of_the_joint_normal() -> None:
     """One entity that has the first layer alone, against the formula for two normal variables."""
     layers, _ = drawn(4000)
-    mean, var = fill(layers)
+    mean, var = fill(layers, joint(layers))
     sigma = covariance(layers.only([0, 1]))
     i = int(np.flatnonzero(layers.seen[:, 0] & ~layers.seen[:, 1])[0])
     # What its cells say, without the prior that the fit had for it.
@@ -56,7 +56,7 @@ def test_the_posterior_is_that_of_the_joint_normal() -> None:
 
 def test_what_was_seen_stays_and_what_is_not_linked_keeps_its_prior() -> None:
     layers, truth = drawn(500)
-    mean, var = fill(layers)
+    mean, var = fill(layers, joint(layers))
     assert np.array_equal(mean[layers.seen], layers.mean[layers.seen])
     gone = ~layers.seen
     assert np.array_equal(mean[gone[:, 2], 2], layers.center[gone[:, 2], 2])

@@ -218,6 +218,15 @@ def test_a_range_is_counted_before_it_is_made(tmp_path):
         (lambda d, t: d.update(status="FINE"), "status is 'FINE', where one of CONVERGED"),
         (lambda d, t: d.update({"class": "os.system"}), "class is 'os.system', where one of GCMF"),
         (lambda d, t: d.update(params=nested(900)), "nested without end"),
+        (lambda d, t: t.update({"terms/parameters/0": np.ones(1)}), "terms/parameters are not what the likelihood"),
+        (lambda d, t: t["terms/parameters/0"].fill(0), "terms/parameters are not what the likelihood"),
+        (lambda d, t: t["terms/precision"].fill(0), "terms/precision is not above zero"),
+        (lambda d, t: t["terms/bias_prior"].fill(0), "terms/bias_prior holds a variance"),
+        (lambda d, t: t["terms/links"].__setitem__((0, 1), 7.0), "terms/links is no covariance"),
+        (lambda d, t: t["terms/links"].__setitem__(([0, 6], [6, 0]), 99.0), "terms/links is no covariance"),
+        (lambda d, t: t.update({"terms/has_cells/0": np.ones(8, bool)}), "terms/has_cells/0 has 8 members of 'user'"),
+        (lambda d, t: t.update({"pairs/0/code": np.full(3, 255, np.uint8)}), "pairs/0/code ends within"),
+        (lambda d, t: t.update({"pairs/0/code": np.full(99, 99, np.uint8)}), "pairs/0/code lists a pair .* outside"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(tmp_path, change, said):

@@ -17,6 +17,7 @@ from gcmf.cli.export import export
 from gcmf.cli.fit import fit
 from gcmf.cli.init import init
 from gcmf.cli.predict import predict
+from gcmf.cli.rankings import explain, recommend, similar
 from gcmf.cli.terminal import show_error, show_note, show_stop
 from gcmf.errors import GcmfError
 
@@ -119,5 +120,5 @@ def main(
         typer.echo(ctx.get_help())
 
 
-for _command in (init, fit, predict, describe, export, evaluate, doctor, demo):
+for _command in (init, fit, predict, recommend, similar, explain, describe, export, evaluate, doctor, demo):
     app.command(cls=Command)(_command)

@@ -39,12 +39,21 @@ def predict(
     interval: Annotated[
         float | None, typer.Option(help="Add lower and upper, which hold a cell with this probability, such as 0.9.")
     ] = None,
+    new: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--new",
+            metavar="<file>",
+            help="Cells of new row entities, a line each with its value: FILE or RELATION=FILE; may be repeated.",
+        ),
+    ] = None,
     unknown: Annotated[Unknown, typer.Option(help="Refuse ids never seen, or use the prior.")] = Unknown.error,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines; with --out, a report.")] = False,
 ) -> None:
     """Predict cells by id: mean and standard deviation of what would be observed, and intervals."""
-    from gcmf.io.outputs import check_new, table_kind, write_table
+    from gcmf.io.answers import fold_in
+    from gcmf.io.outputs import check_new, table_kind
     from gcmf.io.predictions import find_relation, predict_all, predict_table
     from gcmf.io.sources.specs import Source
     from gcmf.io.sources.tables import open_table
@@ -57,23 +66,32 @@ def predict(
     if out is not None:
         check_new(out, force=force)
         table_kind(out)
-    fitted = gcmf.load(model)
+    fitted, rows = gcmf.load(model), None
     parts: Iterable[pd.DataFrame]
+    if new:
+        fitted, rows = fold_in(fitted, new, entity=None)
     if cells is None:
-        parts = predict_all(fitted, find_relation(fitted, relation), interval)
+        parts = predict_all(fitted, find_relation(fitted, relation), interval, rows=rows)
     else:
         table = open_table(Source(source=cells.name), cells.absolute().parent)
         chosen = find_relation(fitted, relation, table.columns)
         parts = predict_table(fitted, chosen, table, columns=(row, col), unknown=unknown.value, interval=interval)
+    give_parts(parts, out, noun="predictions", as_json=as_json)
+
+
+def give_parts(parts: Iterable[pd.DataFrame], out: Path | None, *, noun: str, as_json: bool) -> None:
+    """Print a table part by part, or write it and say how many lines it has."""
+    from gcmf.io.outputs import write_table
+
     if out is None:
         with stopping("the list above is not complete."):
             _print(parts, as_json=as_json)
         return
-    n_predictions = write_table(parts, out)
+    n_lines = write_table(parts, out)
     if as_json:
-        show_json({"predictions": n_predictions, "file": str(out)})
+        show_json({noun: n_lines, "file": str(out)})
     else:
-        console(stderr=True).print(f"{n_predictions:,} predictions written: {out}", soft_wrap=True)
+        console(stderr=True).print(f"{n_lines:,} {noun} written: {out}", soft_wrap=True)
 
 
 def _print(parts: Iterable[pd.DataFrame], *, as_json: bool) -> None:

@@ -125,10 +125,11 @@ class _Columns:
 
 def is_table(given: object) -> bool:
     """Whether this is more than a list of ids: a data frame, or (ids, sparse matrix) with or without names."""
-    return isinstance(given, pd.DataFrame) or dependencies.is_into_dataframe(given) or _is_matrix(given)
+    return isinstance(given, pd.DataFrame) or dependencies.is_into_dataframe(given) or is_matrix(given)
 
 
-def _is_matrix(given: object) -> bool:
+def is_matrix(given: object) -> bool:
+    """Whether this is (ids, sparse matrix), with or without names."""
     return isinstance(given, tuple) and len(given) in (2, 3) and sparse.issparse(given[1])
 
 
@@ -137,7 +138,7 @@ def table_ids(name: str, given: Any) -> Any:  # noqa: ANN401 - whatever a user c
 
     Raises `DataError` where it has none.
     """
-    if _is_matrix(given):
+    if is_matrix(given):
         if not is_id_list(given[0]) or len(given[0]) != given[1].shape[0]:
             msg = (
                 f"entities={{{name!r}: (ids, matrix)}}: the matrix has {counted(given[1].shape[0], 'row')}, and there"
@@ -167,11 +168,11 @@ def read_table(name: str, given: Any) -> Covariates | None:  # noqa: ANN401 - wh
     ):  # fmt: skip
         stored: Any = given.sparse
         given = (given.index, stored.to_coo().tocsr(), list(given.columns))
-    if _is_matrix(given):
+    if is_matrix(given):
         return _read_matrix(name, given[1], given[2] if len(given) == 3 else None)
     where, table, ids, faults = f"entities={{{name!r}: ...}}", _Columns(), list(table_ids(name, given)), []
     seen: set[str] = set()
-    for label, column in _series(name, given):
+    for label, column in columns_of(name, given):
         if label in seen:
             faults.append(f"{where}: two columns are named {label!r}; give each its own name.")
         seen.add(label)
@@ -191,7 +192,7 @@ def read_table(name: str, given: Any) -> Covariates | None:  # noqa: ANN401 - wh
     return _assembled(table, len(ids)) if table.features else None
 
 
-def _series(name: str, given: Any) -> Iterator[tuple[str, pd.Series[Any]]]:  # noqa: ANN401 - any frame
+def columns_of(name: str, given: Any) -> Iterator[tuple[str, pd.Series[Any]]]:  # noqa: ANN401 - any frame
     """The columns of a frame that are no ids, as pandas has them."""
     if isinstance(given, pd.DataFrame):
         for k, label in enumerate(given.columns):
@@ -206,7 +207,7 @@ def _series(name: str, given: Any) -> Iterator[tuple[str, pd.Series[Any]]]:  # n
 def _read_column(table: _Columns, label: str, column: pd.Series[Any], ids: list[Any]) -> None:
     """Add the features of one source column."""
     missing, before = np.asarray(column.isna()), len(table.features)
-    numbers = _numbers(column, missing)
+    numbers = numbers_of(column, missing)
     if numbers is None:
         _add_levels(table, label, column, missing)
     else:
@@ -218,7 +219,7 @@ def _read_column(table: _Columns, label: str, column: pd.Series[Any], ids: list[
         table.silent.append(label)
 
 
-def _numbers(column: pd.Series[Any], missing: npt.NDArray[np.bool_]) -> Floats | None:
+def numbers_of(column: pd.Series[Any], missing: npt.NDArray[np.bool_]) -> Floats | None:
     """The values of a column of numbers, booleans or dates, NaN where missing; None if it holds levels."""
     kind = pd.api.types.infer_dtype(column, skipna=True)
     present = column[~missing]

@@ -111,7 +111,7 @@ class RowPrior(NamedTuple):
     bias_mean: Floats
     """Of each bias layer of the set, in the order of its blocks; the same for all rows (1, B), or row by row (d, B)."""
     bias_precision: Floats
-    """Of each bias layer of the set, (B,)."""
+    """Of each bias layer of the set; the same for all rows (B,), or row by row (d, B)."""
     point: bool
     """Whether rows are points: their variances stay zero (MAP)."""
 

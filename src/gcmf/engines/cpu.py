@@ -243,9 +243,9 @@ class _Pass:
             bias_sums=self.bias_sums, scaling=self._scaling,
             **cell_functions(self.rows.working), **row_functions(guarded=layout.guarded),
         )  # fmt: skip
-        self._active, self._bias_precision = np.zeros(width, np.int64), np.zeros(n_blocks)
-        self._prior, self._bias_mean = (np.zeros(width), np.zeros(width)), np.zeros(n_blocks)
-        self.rows.set(active=self._active, bias_prior_precision=self._bias_precision)
+        self._active = np.zeros(width, np.int64)
+        self._prior, self._bias_prior = np.zeros((2, width)), np.zeros((2, n_blocks))
+        self.rows.set(active=self._active)
         self._scratch = [_scratch(width, n_blocks, self.rows.working) for _ in range(threads.n_threads)]
         if layout.whole.any():
             self._base_blocks, self._base_rows = layout.base_blocks.copy(), self.rows.copy()
@@ -331,15 +331,18 @@ class _Pass:
     def begin(self, on: Array, prior: RowPrior, wanted: Array) -> None:
         """Take these factors and what is expected of them; nothing is summed yet."""
         self._active[: len(on)] = on
-        self._bias_precision[:] = prior.bias_precision
-        bias_mean, own_bias_means = _expected(prior.bias_mean, np.arange(len(self._bias_mean)), self._bias_mean)
+        layers, of_biases = np.arange(self._bias_prior.shape[1]), (prior.bias_mean, np.atleast_2d(prior.bias_precision))
+        (bias_mean, own_bias_means), (bias_precision, own_bias_precisions) = (
+            _expected(values, layers, shared) for values, shared in zip(of_biases, self._bias_prior, strict=True)
+        )
         (mean, own_means), (precision, own_precisions) = (
             _expected(values, on, shared) for values, shared in zip(prior[:2], self._prior, strict=True)
         )
         self.rows.set(
             n_factors=len(on), point=prior.point, wanted=wanted, prior_mean=mean, own_means=own_means,
             prior_precision=precision, own_precisions=own_precisions, bias_prior_mean=bias_mean,
-            own_bias_means=own_bias_means,
+            own_bias_means=own_bias_means, bias_prior_precision=bias_precision,
+            own_bias_precisions=own_bias_precisions,
         )  # fmt: skip
         self.totals[:], self.sums[:], self.bias_sums[:] = 0.0, 0.0, 0.0
 

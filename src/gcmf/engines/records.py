@@ -101,10 +101,11 @@ PASS = np.dtype([
     ("own_means", np.bool_),  # whether rows have prior means of their own, or all have the first
     ("own_precisions", np.bool_),
     ("own_bias_means", np.bool_),
+    ("own_bias_precisions", np.bool_),
     ("prior_mean", array(np.float64)),  # (1 or d, n_factors)
     ("prior_precision", array(np.float64)),  # (1 or d, n_factors)
     ("bias_prior_mean", array(np.float64)),  # (1 or d, B)
-    ("bias_prior_precision", array(np.float64)),  # (B,)
+    ("bias_prior_precision", array(np.float64)),  # (1 or d, B)
     ("present", array(np.bool_)),  # (d,) which rows have any cells
     ("biased", array(np.bool_)),  # (B,) which blocks have biases
     ("edges", array(np.int64)),  # range r of the rows begins at edges[r]

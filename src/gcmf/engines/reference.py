@@ -145,7 +145,7 @@ class ReferenceEngine(HostState):
         for b, block in enumerate(blocks):
             j = self._cells[e][b][i][0]
             biased = self._problem.biased[block.layer]
-            prior, prior_mean = given.priors[e].bias_precision[b], self._expected_bias(e, i, given)[b]
+            prior_mean, prior = (values[b] for values in self._expected_bias(e, i, given))
             A[n_u + b, n_u + b] = prior if biased and len(j) else 1.0
             if len(j) == 0:
                 continue
@@ -191,10 +191,10 @@ class ReferenceEngine(HostState):
         prior, on, shape = given.priors[e], given.on[e], (self._problem.sizes[e], given.on.shape[1])
         return np.broadcast_to(prior.mean, shape)[i, on], np.broadcast_to(prior.precision, shape)[i, on]
 
-    def _expected_bias(self, e: int, i: int, given: Given) -> Floats:
-        """Prior means of the biases of row i."""
-        mean = given.priors[e].bias_mean
-        return np.asarray(np.broadcast_to(mean, (self._problem.sizes[e], mean.shape[1]))[i])
+    def _expected_bias(self, e: int, i: int, given: Given) -> tuple[Floats, Floats]:
+        """Prior means and precisions of the biases of row i."""
+        prior, shape = given.priors[e], (self._problem.sizes[e], len(self._problem.blocks[e]))
+        return np.broadcast_to(prior.bias_mean, shape)[i], np.broadcast_to(prior.bias_precision, shape)[i]
 
     def _get_row(self, e: int, i: int, given: Given) -> Row:
         s, on, layers = self._state, np.flatnonzero(given.on[e]), [b.layer for b in self._problem.blocks[e]]
@@ -220,8 +220,8 @@ class ReferenceEngine(HostState):
                 j = self._cells[e][b][i][0]
                 value += given.slope[block.relation] * float(self._form(e, i, b, given)[-1].sum())
                 if self._problem.biased[block.layer] and len(j):
-                    away = bias[b] - self._expected_bias(e, i, given)[b]
-                    value -= 0.5 * float(prior.bias_precision[b] * (away**2 + bias_var[b]))
+                    center, precise = (values[b] for values in self._expected_bias(e, i, given))
+                    value -= 0.5 * float(precise * ((bias[b] - center) ** 2 + bias_var[b]))
                     value += float(np.log(bias_var[b])) * entropy if entropy else 0.0
         return value
 

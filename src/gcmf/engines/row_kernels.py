@@ -375,7 +375,8 @@ def _gain_of_prior(rows, row, scratch):
     n_blocks = rows.blocks.size
     bias_centers = array_of(rows.bias_prior_mean, (row + 1, n_blocks), np.float64)
     bias_center = bias_centers[row if rows.own_bias_means else 0]
-    bias_precision = array_of(rows.bias_prior_precision, None, np.float64)
+    bias_precisions = array_of(rows.bias_prior_precision, (row + 1, n_blocks), np.float64)
+    bias_precision = bias_precisions[row if rows.own_bias_precisions else 0]
     bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
     old_bias = array_of(scratch.old_bias, None, np.float64)
     old_bias_var = array_of(scratch.old_bias_var, None, np.float64)
@@ -458,7 +459,8 @@ def _fill_system(rows, row, scratch, A):
     mean = array_of(rows.prior_mean, (row + 1, n_u), np.float64)[row if rows.own_means else 0]
     precision = array_of(rows.prior_precision, (row + 1, n_u), np.float64)[row if rows.own_precisions else 0]
     bias_mean = array_of(rows.bias_prior_mean, (row + 1, n_blocks), np.float64)[row if rows.own_bias_means else 0]
-    bias_precision = array_of(rows.bias_prior_precision, None, np.float64)
+    bias_precisions = array_of(rows.bias_prior_precision, (row + 1, n_blocks), np.float64)
+    bias_precision = bias_precisions[row if rows.own_bias_precisions else 0]
     sums = array_of(scratch.row_sums, (n_blocks, width + 4, width), np.float64)
     for k in range(len(A)):
         for j in range(at + 1):

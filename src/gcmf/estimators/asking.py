@@ -21,7 +21,13 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 
-def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown) -> Indices:
+def known_at(vocabulary: Vocabulary, entity: str, ids: Any) -> Indices:
+    """Return the position of each id, all of them for None; refuse strange ones, which can be folded in."""
+    way_out = f"New ones are found by model.fold_in({entity!r}, cells), which answers the same questions."
+    return locate(vocabulary, entity, ids, unknown="error", way_out=way_out)
+
+
+def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown, way_out: str | None = None) -> Indices:
     """Return the position of each id, all of them for None; −1 for a strange one, or with "error" a refusal."""
     if ids is None:
         return np.arange(len(vocabulary))
@@ -35,10 +41,11 @@ def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown) -
         strange = [asked[n] for n in np.flatnonzero(index < 0)[:3]]
         more = int((index < 0).sum()) - len(strange)
         names = ", ".join(map(show_id, strange)) + (f" and {more} more" if more else "")
-        msg = (
-            f"The model has never seen {entity} {names}.{_hint(strange[0], vocabulary)} Give unknown='prior' to predict"
-            f" new ids from the prior, or declare them when building the collection: entities={{{entity!r}: ids}}."
+        way_out = way_out or (
+            "Give unknown='prior' to predict new ids from the prior, or declare them when building the collection:"
+            f" entities={{{entity!r}: ids}}."
         )
+        msg = f"The model has never seen {entity} {names}.{_hint(strange[0], vocabulary)} {way_out}"
         raise UnknownIdError(msg)
     return index
 

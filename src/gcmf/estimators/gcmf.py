@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from gcmf import storage
 from gcmf.data.collection import Collection
 from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning, UnknownIdError, counted, did_you_mean, few
+from gcmf.estimators.answers import Answers
 from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import (
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from gcmf.data.schema import Schema
     from gcmf.fit import StepInfo
     from gcmf.model.fitted import Fitted
-    from gcmf.options import BiasSides, Inference, Priors, RandomState, Sharing
+    from gcmf.options import BiasSides, Inference, Keep, Priors, RandomState, Sharing
 
     Floats = NDArray[np.float64]
     Data = Collection | Relation | Sequence[Relation] | Mapping[tuple[str, ...], Any]
@@ -71,7 +72,7 @@ class UnfittedError(GcmfError, NotFittedError):  # type: ignore[misc]  # scikit-
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Group-sparse collective matrix factorization.
 
     Every cell of every relation is modelled by θ = u_row · u_col + b_row + b_col, with one vector u per entity,
@@ -107,6 +108,9 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         "auto", "cpu", or "reference" (plain NumPy, slow, for checking).
     n_threads
         At most so many threads; None takes every core this process may use.
+    keep
+        Whether the model keeps which cells were observed (not their values), in its file too, so that `recommend` can
+        leave out what was seen: "pairs", "nothing", or "auto" (where they are at most 20 million, 20 to 40 MB).
     progress
         True, False, or "auto": a progress bar if a person is watching and the fit takes more than two seconds.
     callbacks
@@ -133,6 +137,7 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     dtype: str = "float32"
     device: str = "auto"
     n_threads: int | None = None
+    keep: Keep = "auto"
     progress: bool | Literal["auto"] = "auto"
     callbacks: Callable[[StepInfo], object] | Sequence[Callable[[StepInfo], object]] = ()
     checkpoint: str | Path | None = None
@@ -141,20 +146,22 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     # --- fit ---------------------------------------------------------------------------------------------------
 
-    def fit(self, data: Data, y: None = None) -> GCMF:
+    def fit(self, data: Data, y: None = None, *, start: GCMF | None = None) -> GCMF:
         """Fit a Collection, a Relation, a list of relations, or a mapping of arrays.
 
         A mapping is {("user", "movie"): X, ("user", "trait", "name"): Y}, as `Collection.from_mapping` takes it.
+        `start` is a fitted model of the same relations to go on from, after more cells or entities have come: a few
+        sweeps are enough then. Its factors stay where they live; fit without it to have them looked for again.
         """
         del y
-        return self._fit(data, self._options())
+        return self._fit(data, self._options(), start)
 
-    def _fit(self, data: Data, options: FitOptions) -> GCMF:
+    def _fit(self, data: Data, options: FitOptions, start: GCMF | None = None) -> GCMF:
         data = Collection.of(data, caller=f"{type(self).__name__}.fit")
         rng = as_generator(self.random_state)
         self._frame = data.frame
         with watch(self, data, options) as callbacks:
-            result = fit(data, options, rng, callbacks)
+            result = fit(data, options, rng, callbacks, model=None if start is None else start.fitted_)
         self._settle(result.summarize(data), result.trace, result.status)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)

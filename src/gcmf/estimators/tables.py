@@ -11,8 +11,11 @@ from narwhals.stable.v1 import dependencies
 from gcmf.model.structure import roles
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
+    from gcmf.data.id_kind import IdKind
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.model.fitted import Fitted
 
@@ -123,13 +126,52 @@ def give(table: pd.DataFrame, frame: str, *, name: str, ids: Vocabulary | None =
     polars = _polars() if frame == "polars" else None
     if polars is None:
         return table
-    columns = _id_columns(polars, name if name not in table.columns else f"{name}_id", table.index, ids)
+    index, kind = (table.index, None) if ids is None else (ids.ids, ids.kind)
+    columns = _id_columns(polars, name if name not in table.columns else f"{name}_id", index, kind)
     for column, values in table.items():
         numbers = values.dtype.kind in "fiub"
         items = values.to_numpy() if numbers else [list(v) if isinstance(v, tuple) else v for v in values.tolist()]
         columns.append(polars.Series(column, items))
     made: Frame = polars.DataFrame(columns)
     return made
+
+
+def tidy(columns: Mapping[str, Any], frame: str) -> Frame:
+    """Return a table without an index as the kind of frame that was brought; ids come as (vocabulary, positions)."""
+    polars = _polars() if frame == "polars" else None
+    if polars is None:
+        return pd.DataFrame({name: _ids(*c) if isinstance(c, tuple) else c for name, c in columns.items()})
+    made: list[Any] = []
+    for name, column in columns.items():
+        if isinstance(column, tuple):
+            ids, at = column
+            made += _id_columns(polars, name, ids.ids.take(at), ids.kind)
+        else:
+            made.append(polars.Series(name, column))
+    whole: Frame = polars.DataFrame(made)
+    return whole
+
+
+def give_plain(table: pd.DataFrame, frame: str) -> Frame:
+    """Return a table without an index, of which no column is ids of one set, as the kind of frame that was brought."""
+    polars = _polars() if frame == "polars" else None
+    if polars is None:
+        return table
+    columns = {}
+    for name, values in table.items():
+        listed = [None if gone else value for value, gone in zip(values.tolist(), values.isna(), strict=True)]
+        try:
+            columns[name] = polars.Series(str(name), listed, strict=True)
+        except TypeError:  # ids of several sets, which no column can mix
+            columns[name] = polars.Series(str(name), [None if value is None else str(value) for value in listed])
+    made: Frame = polars.DataFrame(columns)
+    return made
+
+
+def _ids(ids: Vocabulary, at: NDArray[np.int64]) -> Any:
+    """Some ids, in any order and as often as wanted, as a column: with categories if they were brought so."""
+    flat = ids.kind is not None and ids.kind.name == "levels"
+    return (ids.ids if flat else labels(ids)).take(at)
 
 
 def like(values: NDArray[np.float64], *given: object, name: str) -> Any:
@@ -150,8 +192,7 @@ def _polars() -> Any:
     return polars
 
 
-def _id_columns(polars: Any, name: str, index: pd.Index[Any], ids: Vocabulary | None) -> list[Any]:
-    index = index if ids is None else ids.ids
+def _id_columns(polars: Any, name: str, index: pd.Index[Any], kind: IdKind | None) -> list[Any]:
     first = index[0] if len(index) else None
     if isinstance(first, tuple):
         return [polars.Series(f"{name}_{k}", [levels[k] for levels in index]) for k in range(len(first))]
@@ -160,7 +201,6 @@ def _id_columns(polars: Any, name: str, index: pd.Index[Any], ids: Vocabulary | 
         column = polars.Series(name, values)
     except TypeError:  # ids of several types, which no column can mix
         column = polars.Series(name, list(map(str, values)))
-    kind = None if ids is None else ids.kind
     if kind is None or kind.name in ("levels", "category"):
         return [column]
     return [column.cast(polars.Enum(kind.categories) if kind.name == "Enum" else getattr(polars, kind.name))]

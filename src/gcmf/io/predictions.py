@@ -98,12 +98,15 @@ def _predict(
     return model.predict(relation.name, *cells, return_std=True, interval=interval, unknown=unknown)
 
 
-def predict_all(model: GCMF, relation: RelationSchema, interval: float | None = None) -> Iterator[pd.DataFrame]:
+def predict_all(
+    model: GCMF, relation: RelationSchema, interval: float | None = None, *, rows: pd.Index[Any] | None = None
+) -> Iterator[pd.DataFrame]:
     """Yield ids, mean, deviation and the ends of the interval of every cell of a relation, row by row.
 
-    No entity has a cell with itself.
+    Of some rows, if they are given. No entity has a cell with itself.
     """
-    rows, cols = (model.fitted_.vocabularies[entity].ids for entity in (relation.rows, relation.cols))
+    whole, cols = (model.fitted_.vocabularies[entity].ids for entity in (relation.rows, relation.cols))
+    rows = whole if rows is None else rows
     step = max(1, _CELLS // max(len(cols), 1))
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
@@ -111,7 +114,7 @@ def predict_all(model: GCMF, relation: RelationSchema, interval: float | None = 
         partners = cols[np.tile(np.arange(len(cols)), len(part))]
         answer = _answer(names_of(relation), (part.repeat(len(cols)), partners), [np.ravel(one) for one in numbers])
         if relation.symmetric is not None:
-            own = start + np.arange(len(part)).repeat(len(cols)) == np.tile(np.arange(len(cols)), len(part))
+            own = np.asarray(part.repeat(len(cols)) == partners)
             answer = answer[~own].reset_index(drop=True)
         yield answer
 

@@ -173,6 +173,10 @@ class Likelihood(ABC):
     def mean(self, m: Floats, v: Floats) -> Floats:
         """E x of a new cell."""
 
+    def rank(self, m: Floats, v: Floats) -> Floats:
+        """What rises with the mean, or nearly so, and is quick: by it long lists of cells are cut short."""
+        return self.mean(m, v)
+
     @abstractmethod
     def variance(self, m: Floats, v: Floats, p: Floats) -> Floats:
         """Var x of a new cell."""

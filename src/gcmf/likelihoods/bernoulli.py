@@ -117,6 +117,10 @@ class Bernoulli(Likelihood):
         """E σ(θ)."""
         return predicted_sigmoid(m, v)
 
+    def rank(self, m: Floats, v: Floats) -> Floats:
+        """E σ(θ) ≈ σ(m/√(1 + πv/8))."""
+        return np.asarray(m / np.sqrt(1.0 + np.pi / 8.0 * v))
+
     def variance(self, m: Floats, v: Floats, p: Floats) -> Floats:
         """E x (1 − E x)."""
         del p

@@ -110,6 +110,10 @@ class NegativeBinomial(Likelihood):
         """E e^θ = exp(m + v/2)."""
         return np.asarray(np.exp(np.minimum(m + 0.5 * v, LARGEST_LOG)))
 
+    def rank(self, m: Floats, v: Floats) -> Floats:
+        """Log E e^θ."""
+        return m + 0.5 * v
+
     def variance(self, m: Floats, v: Floats, p: Floats) -> Floats:
         """E μ + E μ²/r + Var μ, with E μ² = (E μ)² e^v."""
         first, spread = self.mean(m, v), np.expm1(np.minimum(v, LARGEST_SPREAD))

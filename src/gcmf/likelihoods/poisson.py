@@ -141,6 +141,11 @@ class Poisson(Likelihood):
         """E softplus(θ), by Gauss-Hermite quadrature."""
         return np.asarray(softplus(_at_nodes(m, v)) @ _NODE_WEIGHTS)
 
+    def rank(self, m: Floats, v: Floats) -> Floats:
+        """E softplus(θ) ≈ s(m) + v σ′(m)/2."""
+        s = sigmoid(m)
+        return np.asarray(softplus(m) + 0.5 * v * s * (1.0 - s))
+
     def variance(self, m: Floats, v: Floats, p: Floats) -> Floats:
         """Var x = E s + Var s."""
         del p

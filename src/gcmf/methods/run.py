@@ -51,6 +51,12 @@ class Run:
         state, self.posterior = start(self.spec, on, dtype=dtype, rng=rng, reach=reach)
         self.engine.place(state)
 
+    def resume(self, state: State, posterior: Posterior) -> None:
+        """Go on from this state; sums and precisions follow from it."""
+        self.engine.place(state)
+        posterior = told(self.engine, posterior, posterior.moments)
+        self.posterior = update_bias_prior(self.spec, update_alpha(self.spec, posterior))
+
     def sweep(self, *, pooled: bool = False, held: int = 0) -> None:
         """One iteration: every entity set, then α, scales, the likelihoods' parameters and the bias priors.
 

@@ -53,6 +53,24 @@ class Stages:
         return not self._last.has_work
 
 
+class Continuation:
+    """Goes on with a model that was fitted before: its pattern stays, and so do its weak factors."""
+
+    capped = False
+
+    def __init__(self, run: Run, options: FitOptions, rng: np.random.Generator) -> None:
+        self._refinement = Refinement(run, options, rng, begun=True)
+
+    def sweep(self) -> None:
+        """One iteration."""
+        self._refinement.sweep()
+
+    def arrived(self, change: float, size: float, flat: float) -> bool:
+        """Whether the sweep changed the bound by less than `flat`."""
+        del size
+        return self._refinement.arrived(change, flat)
+
+
 class Refinement:
     """Adds weak factors, and learns the prior of α; nothing is switched off any more.
 
@@ -62,10 +80,11 @@ class Refinement:
     the first is vague: the trace goes on from where it was.
     """
 
-    def __init__(self, run: Run, options: FitOptions, rng: np.random.Generator) -> None:
+    def __init__(self, run: Run, options: FitOptions, rng: np.random.Generator, *, begun: bool = False) -> None:
         self._run, self._rng, self._max_iter = run, rng, options.max_iter
+        self._learned = options.refined and run.spec.priors.vague
         self._max_factors = None if options.n_factors == "auto" else options.n_factors
-        self._n, self._leaps = 0, Leaps(run)
+        self._n, self._leaps = int(begun), Leaps(run)
 
     @property
     def has_work(self) -> bool:
@@ -98,7 +117,8 @@ class Refinement:
             self._begin()
         self._leaps.before()
         run.sweep()
-        run.posterior = update_alpha_prior(run.spec, run.posterior)
+        if self._learned:
+            run.posterior = update_alpha_prior(run.spec, run.posterior)
         if self._n == 0:
             run.level += run.trace[-1] - run.bound()
         self._n += 1

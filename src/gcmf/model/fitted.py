@@ -1,4 +1,4 @@
-"""What remains of a fit: everything that answers need, nothing of the training cells."""
+"""What remains of a fit: everything that answers need, and of the training cells at most which there were."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gcmf.data.pairs import MANY, Pairs
 from gcmf.engines.host import factor_sums
 from gcmf.model.explained import Explained, explain
-from gcmf.model.links import Layers, fill
-from gcmf.model.regression import expected, precision_of
+from gcmf.model.links import Layers, fill, joint
+from gcmf.model.regression import covariances, expected, precision_of
 from gcmf.model.structure import touched
 
 if TYPE_CHECKING:
@@ -62,6 +63,35 @@ class Effects(NamedTuple):
     bias_mean: NDArray[np.float64]
     bias_std: NDArray[np.float64]
     """Of the biases, (p, 2M); zero for layers that are not of this set."""
+    cov: NDArray[np.float64] | None = None
+    """Covariances of the coefficients of each factor, (K, p, p); None where only their variances are known."""
+    bias_cov: NDArray[np.float64] | None = None
+    """And of each bias layer, (2M, p, p)."""
+
+
+class RowTerms(NamedTuple):
+    """What the update of a row needs beside its cells and their partners: by it, others are added after the fit."""
+
+    precision: NDArray[np.float64]
+    """⟨α⟩, (E, K); zero where a factor is off."""
+    parameters: tuple[NDArray[np.float64], ...]
+    """Of each relation's likelihood, as engines take them."""
+    bias_prior: NDArray[np.float64]
+    """⟨μ⟩ and σ² of each layer, (2, 2M), without what covariates say."""
+    biased: NDArray[np.bool_]
+    """Which layers have biases, (2M,)."""
+    links: NDArray[np.float64]
+    """Σ, by which the biases of an entity tell of each other, (2M, 2M); zero between layers that are not linked."""
+    has_cells: tuple[NDArray[np.bool_], ...]
+    """Per layer: which entities have a cell in its relation, (d,)."""
+    filled: NDArray[np.bool_]
+    """Relations in which what is not listed is a zero, (M,)."""
+    point: bool
+    """Whether rows are points (MAP)."""
+    var: tuple[Floats, ...] | None = None
+    """Variances of factors with which sweeps went, where they are others than those of predictions; as `Fitted.var`."""
+    bias_var: tuple[Floats, ...] | None = None
+    """And of biases."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +137,10 @@ class Fitted:
     """Relations that were fitted from some of their zeros, drawn and weighed: how many, and of how many."""
     effects: Mapping[str, Effects] = field(default_factory=dict)
     """Of the covariates, by entity set; of sets that have some."""
+    terms: RowTerms | None = None
+    """By which cells and entities can be added; files of format 5 and before have none."""
+    pairs: tuple[Pairs, ...] | None = None
+    """Per relation, which cells were observed; None where the model was not to keep them, or they were too many."""
 
     @property
     def n_factors(self) -> int:
@@ -176,7 +210,8 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection, 
             for e, (a, seen) in enumerate(zip(mean, spec.observed, strict=True))]  # fmt: skip
     var = [np.where(seen[:, None], v, p + told[e][1] if e in told else p).astype(v.dtype)
            for e, (v, p, seen) in enumerate(zip(var, prior_var, spec.observed, strict=True))]  # fmt: skip
-    bias_mean, bias_var = _biases(spec, state, prior_bias, told_bias)
+    links = np.zeros((len(spec.biased), len(spec.biased)))
+    bias_mean, bias_var = _biases(spec, state, prior_bias, told_bias, links)
     if widths is not None:
         pairs = zip(spec.in_layer, widths.bias_var, bias_var, strict=True)
         bias_var = [np.where(seen, wide, narrow) for seen, wide, narrow in pairs]
@@ -212,7 +247,35 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection, 
         n_weak=posterior.n_weak,
         scales=None if posterior.scales is None else _fitted_scales(posterior.scales, order),
         effects=_effects(spec, posterior, data, order),
+        terms=_terms(spec, posterior, data, np.where(on, alpha, 0.0), links),
+        pairs=_pairs(spec, data),
     )
+
+
+def _terms(
+    spec: Spec, posterior: Posterior, data: Collection, precision: Floats, links: NDArray[np.float64]
+) -> RowTerms:
+    shared = [spec.layer(*divmod(number, 2)) for number in range(len(spec.biased))]
+    bias = np.stack([posterior.bias.mean, posterior.bias.scale])
+    return RowTerms(
+        precision=precision.astype(np.float64),
+        parameters=tuple(np.array(p, dtype=np.float64) for p in posterior.parameters),
+        bias_prior=np.where(spec.has_bias, bias, 0.0)[:, shared],
+        biased=spec.has_bias[shared],
+        links=links,
+        has_cells=spec.in_layer,
+        filled=np.array([data.relations[r.name].cells.filled for r in spec.schema.relations]),
+        point=spec.point,
+    )
+
+
+def _pairs(spec: Spec, data: Collection) -> tuple[Pairs, ...] | None:
+    """Which cells were observed, if that is to be kept."""
+    cells = [data.relations[r.name].cells for r in spec.schema.relations]
+    listed = sum(len(c.rows.value) for c in cells)
+    if spec.keep == "nothing" or (spec.keep == "auto" and listed > MANY):
+        return None
+    return tuple(map(Pairs.of, cells))
 
 
 def _fitted_scales(scales: RelationScales, order: NDArray[np.intp]) -> FittedScales:
@@ -228,7 +291,8 @@ def _told(
     factors: dict[int, tuple[Floats, Floats]] = {}
     biases: dict[int, tuple[Floats, Floats]] = {}
     for r in posterior.regressions:
-        mean, var = expected(r, precision_of(posterior, r.design))
+        cov = covariances(r, precision_of(posterior, r.design))
+        mean, var = expected(r.design.features, r.q.mean, r.q.var, cov)
         if r.design.layer is None:
             factors[r.design.e] = mean[:, order], var[:, order]
         else:
@@ -241,6 +305,7 @@ def _effects(spec: Spec, posterior: Posterior, data: Collection, order: NDArray[
     effects: dict[str, Effects] = {}
     for r in posterior.regressions:
         name, mean, std = spec.schema.entities[r.design.e], r.q.mean, np.sqrt(r.q.var)
+        cov = covariances(r, precision_of(posterior, r.design))
         if r.design.layer is None:
             known = data.entities[name].covariates
             assert known is not None  # there is a design
@@ -248,10 +313,16 @@ def _effects(spec: Spec, posterior: Posterior, data: Collection, order: NDArray[
             effects[name] = Effects(
                 known.features, known.group.astype(np.int64), known.center, known.scale,
                 np.ascontiguousarray(mean[:, order]), np.ascontiguousarray(std[:, order]), none, none.copy(),
+                None if cov is None else cov[order],
+                None if cov is None else np.zeros((len(spec.biased), *cov.shape[1:])),
             )  # fmt: skip
         else:
             effects[name].bias_mean[:, r.design.layer] = mean[:, 0]
             effects[name].bias_std[:, r.design.layer] = std[:, 0]
+            if cov is not None:
+                bias_cov = effects[name].bias_cov
+                assert bias_cov is not None  # the factors come first, and have the same features
+                bias_cov[r.design.layer] = cov[0]
     return effects
 
 
@@ -273,9 +344,16 @@ def _bias_priors(spec: Spec, posterior: Posterior) -> NDArray[np.float64]:
 
 
 def _biases(
-    spec: Spec, state: State, prior: NDArray[np.float64], told: dict[int, tuple[Floats, Floats]]
+    spec: Spec,
+    state: State,
+    prior: NDArray[np.float64],
+    told: dict[int, tuple[Floats, Floats]],
+    links: NDArray[np.float64],
 ) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
-    """Mean and variance of every layer; without cells, what covariates and the other biases say of an entity."""
+    """Mean and variance of every layer; without cells, what covariates and the other biases say of an entity.
+
+    How biases go together is written into `links`.
+    """
     mean, var = [*state.bias_mean], [*state.bias_var]
     for of_set in spec.layers:
         fitted = [layer for layer in of_set if spec.has_bias[layer] and not spec.point]
@@ -286,7 +364,8 @@ def _biases(
                 _columns([mean[n] for n in group]), _columns([var[n] for n in group]), seen, prior[0, group] + away,
                 prior[1, group],
             )  # fmt: skip
-            found, found_var = fill(known)
+            sigma = links[np.ix_(group, group)] = joint(known)
+            found, found_var = fill(known, sigma)
             found_var += np.where(seen, 0.0, wide)
             for layer, b, b_var in zip(group, found.T, found_var.T, strict=True):
                 mean[layer], var[layer] = b.astype(mean[layer].dtype), b_var.astype(var[layer].dtype)

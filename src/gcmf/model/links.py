@@ -45,21 +45,27 @@ class Layers(NamedTuple):
         return Layers(mean, var, seen, self.center[:, group], self.scale[group])
 
 
-def fill(layers: Layers) -> tuple[Floats, Floats]:
+def joint(layers: Layers) -> Floats:
+    """Σ of all layers, (B, B): σ² on the diagonal, and what is learned of those whose biases go together."""
+    sigma = np.diag(layers.scale)
+    for group in linked(layers):
+        found = covariance(layers.only(group))
+        sigma[np.ix_(group, group)] = (found + found.T) / 2.0  # to the last bit
+    return sigma
+
+
+def fill(layers: Layers, sigma: Floats) -> tuple[Floats, Floats]:
     """Return mean and variance of all biases: as they are where there are cells, else what the others say of them."""
     mean, var = np.where(layers.seen, layers.mean, layers.center), np.where(layers.seen, layers.var, layers.scale)
-    if layers.seen.all():
-        return mean, var
-    for group in linked(layers):
-        part = layers.only(group)
-        sigma = covariance(part)
-        lacking = np.flatnonzero(part.seen.any(axis=1) & ~part.seen.all(axis=1))
-        for start in range(0, len(lacking), _CHUNK):
-            rows = lacking[start : start + _CHUNK]
-            told, P = _posterior(sigma, part.center[rows], *_message(part, rows))
-            gone, at = ~part.seen[rows], np.ix_(rows, np.array(group))
-            mean[at] = np.where(gone, told, mean[at])
-            var[at] = np.where(gone, np.diagonal(P, axis1=1, axis2=2), var[at])
+    tied = np.flatnonzero((sigma != 0).sum(axis=0) > 1)
+    part = layers.only(tied.tolist())
+    lacking = np.flatnonzero(part.seen.any(axis=1) & ~part.seen.all(axis=1))
+    for start in range(0, len(lacking), _CHUNK):
+        rows = lacking[start : start + _CHUNK]
+        told, P = _posterior(sigma[np.ix_(tied, tied)], part.center[rows], *_message(part, rows))
+        gone, at = ~part.seen[rows], np.ix_(rows, tied)
+        mean[at] = np.where(gone, told, mean[at])
+        var[at] = np.where(gone, np.diagonal(P, axis1=1, axis2=2), var[at])
     return mean, var
 
 

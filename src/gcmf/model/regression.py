@@ -306,17 +306,29 @@ def divergences(posterior: Posterior) -> Floats:
     return out
 
 
-def expected(regression: Regression, precision: Floats) -> tuple[Floats, Floats]:
-    """Mean f_iᵀ w̄ and variance f_iᵀ C f_i of what is expected of each entity of the set, (d, T) each."""
+def covariances(regression: Regression, precision: Floats) -> Floats | None:
+    """C of every parameter, (T, p, p); None where features are many, and C is diagonal."""
     design, q = regression.design, regression.q
-    mean, F = np.asarray(design.features @ q.mean), design.features
     if design.gram is None:
-        return mean, np.asarray((F * F) @ q.var)
+        return None
+    root = np.sqrt(np.outer(q.by_column, q.by_target))[design.group]
     if not q.var.any():
-        return mean, np.zeros_like(mean)
-    root, var = np.sqrt(np.outer(q.by_column, q.by_target))[design.group], np.empty_like(mean)
+        return np.zeros((root.shape[1], len(root), len(root)))
     inverse = inverted(whitened(design.gram, precision, root))
-    for t in range(mean.shape[1]):
-        scaled_rows = F * root[:, t]
-        var[:, t] = np.einsum("ip,ip->i", scaled_rows @ inverse[t], scaled_rows)
-    return mean, np.maximum(var, 0.0)
+    return np.asarray(root.T[:, :, None] * inverse * root.T[:, None, :])
+
+
+def expected(F: Any, mean: Floats, var: Floats, cov: Floats | None) -> tuple[Floats, Floats]:  # noqa: ANN401 - sparse
+    """Mean f_iᵀ w̄ and variance f_iᵀ C f_i of what is expected of entities with features F (n, p), (n, T) each.
+
+    `var` is the diagonal of C, which is all that there is of it where it is not known.
+    """
+    told = np.asarray(F @ mean)
+    if cov is None:
+        squares = F.multiply(F).tocsr() if sparse.issparse(F) else F * F
+        return told, np.asarray(squares @ var)
+    spread = np.zeros_like(told)
+    for t, C in enumerate(cov):
+        if C.any():
+            spread[:, t] = np.einsum("ip,ip->i", F @ C, F)
+    return told, np.maximum(spread, 0.0)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gcmf.data.collection import Collection
     from gcmf.data.covariates import Covariates
     from gcmf.data.schema import Schema
-    from gcmf.options import FitOptions, Priors
+    from gcmf.options import FitOptions, Keep, Priors
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ class Spec:
     """What factors and biases regress on, where something is known of entities."""
     scaled: bool = False
     """Whether relations have scales, one for each factor."""
+    keep: Keep = "auto"
+    """Whether the model keeps which cells were observed."""
     symmetric: tuple[bool, ...] = ()
     """Which relations are of a set with itself and the same both ways: their biases are those of the first layer."""
 
@@ -244,6 +246,7 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         offset=np.array([lik.intercept(s.mean) for lik, s in zip(likelihoods, stats, strict=True)]),
         constant=sum(s.constant / (2.0 if same else 1.0) for s, same in zip(stats, symmetric, strict=True)),
         symmetric=symmetric,
+        keep=options.keep,
         common=options.sharing == "common",
         point=options.inference == "map",
         unit_variance=np.array([name in options.unit_variance for name in schema.entities]),

@@ -12,14 +12,15 @@ import pandas as pd
 from gcmf.data.checks import schema_faults
 from gcmf.data.covariates import Feature
 from gcmf.data.id_kind import IdKind
+from gcmf.data.pairs import Pairs
 from gcmf.data.schema import RelationSchema, Schema
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.data.zeros import Drawn
 from gcmf.errors import GcmfError, StorageError
-from gcmf.likelihoods import known
+from gcmf.likelihoods import ParameterPrior, known
 from gcmf.model.explained import Explained
-from gcmf.model.fitted import Effects, Fitted, FittedScales
+from gcmf.model.fitted import Effects, Fitted, FittedScales, RowTerms
 from gcmf.storage.ids import decode
 from gcmf.storage.layout import SCHEMA, MalformedError, Matcher, refuse, refuse_faults
 
@@ -29,7 +30,18 @@ if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
 
 #: Fields of `Fitted` that are more than arrays; each has its own place in the document.
-_OWN_PLACE = ("schema", "vocabularies", "likelihoods", "units", "explained", "drawn", "scales", "effects")
+_OWN_PLACE = (
+    "schema",
+    "vocabularies",
+    "likelihoods",
+    "units",
+    "explained",
+    "drawn",
+    "scales",
+    "effects",
+    "terms",
+    "pairs",
+)
 _INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "UInt64")
 
 
@@ -63,7 +75,17 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
         "fitted": {f.name: _listed(getattr(fitted, f.name)) for f in fields(fitted) if f.name not in _OWN_PLACE},
         "explained": fitted.explained._asdict(),
         **({} if fitted.scales is None else {"scales": fitted.scales._asdict()}),
+        **({} if fitted.terms is None else {"terms": _write_terms(fitted.terms)}),
+        **({} if fitted.pairs is None else {"pairs": [_write_pairs(pairs) for pairs in fitted.pairs]}),
     }
+
+
+def _write_terms(terms: RowTerms) -> dict[str, Any]:
+    return {name: _listed(value) for name, value in terms._asdict().items() if value is not None}
+
+
+def _write_pairs(pairs: Pairs) -> dict[str, Any]:
+    return {"code": pairs.code, "inverted": pairs.inverted}
 
 
 def _listed(value: Any) -> Any:
@@ -89,7 +111,8 @@ def _write_effects(effects: Effects | None) -> dict[str, Any]:
     if effects is None:
         return {}
     features = [feature._asdict() for feature in effects.features]
-    return {"covariates": {**effects._asdict(), "features": features}}
+    known = {name: value for name, value in effects._asdict().items() if value is not None}
+    return {"covariates": {**known, "features": features}}
 
 
 def _write_kind(kind: IdKind | None) -> dict[str, Any]:
@@ -111,8 +134,8 @@ def schema_matcher(document: dict[str, Any]) -> Matcher:
     _check_schema(entities, relations)
 
     def member_of(dim: str, n: int) -> str:
-        if dim == "parameters":
-            return f"parameters of relation {n}"
+        if dim in ("parameters", "learned", "pairs"):
+            return f"{dim} of relation {n}"
         if dim == "features":
             return f"features of {entities[n]!r}"
         if dim not in ("members", "ends", "columns"):
@@ -173,11 +196,56 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
         scales=FittedScales(**document["scales"]) if "scales" in document else None,
         effects={entity["name"]: _read_effects(entity["covariates"], f"entities/{e}/covariates")
                  for e, entity in enumerate(document["entities"]) if "covariates" in entity},
+        terms=_read_terms(document["terms"], likelihoods, arrays["on"]) if "terms" in document else None,
+        pairs=_read_pairs(document["pairs"], schema, sizes) if "pairs" in document else None,
         drawn={r["name"]: _read_drawn(r["zeros"], m) for m, r in enumerate(relations) if "zeros" in r},
         **arrays,
     )  # fmt: skip
     _check_numbers(fitted)
     return fitted
+
+
+def _read_terms(written: dict[str, Any], likelihoods: tuple[Likelihood, ...], on: Any) -> RowTerms:
+    arrays: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in written.items()
+    }
+    terms = RowTerms(**arrays)
+    pairs = zip(likelihoods, terms.parameters, strict=True)
+    flat = terms.bias_prior[1][terms.biased] <= 0
+    refuse_faults({
+        "terms/parameters are not what the likelihood of their relation learns": not all(
+            _is_learned(likelihood, p, point=terms.point) for likelihood, p in pairs
+        ),
+        "terms/precision is not above zero where a factor is on": bool((terms.precision[on] <= 0).any()),
+        "terms/bias_prior holds a variance that is not above zero": bool(flat.any()),
+        "terms/links is no covariance": not _is_covariance(terms.links),
+    })  # fmt: skip
+    return terms
+
+
+def _is_covariance(links: Any) -> bool:
+    size = float(np.abs(links).max(initial=0.0))
+    return np.array_equal(links, links.T) and bool(np.linalg.eigvalsh(links).min(initial=0.0) >= -1e-9 * size)
+
+
+def _is_learned(likelihood: Likelihood, p: Any, *, point: bool) -> bool:
+    """Whether engines can take these numbers: as many as a fit starts with, from which predictions can be made."""
+    prior = ParameterPrior(1.0, 1.0, point)
+    if len(p) != len(likelihood.start(1.0, 1.0, prior)) or not (p[:1] > 0).all():
+        return False
+    with np.errstate(all="ignore"):
+        return likelihood.is_settled(likelihood.settled(p, prior)) and bool(np.isfinite(likelihood.slope(p)))
+
+
+def _read_pairs(written: list[dict[str, Any]], schema: Schema, sizes: list[int]) -> tuple[Pairs, ...]:
+    pairs = []
+    for m, (part, relation) in enumerate(zip(written, schema.relations, strict=True)):
+        shape = sizes[schema.entity_index(relation.rows)], sizes[schema.entity_index(relation.cols)]
+        pairs.append(Pairs(part["code"], shape, inverted=part["inverted"]))
+        if (fault := pairs[-1].faults()) is not None:
+            msg = f"pairs/{m}/code {fault}"
+            raise MalformedError(msg)
+    return tuple(pairs)
 
 
 def _read_likelihood(written: dict[str, Any], where: str) -> Likelihood:

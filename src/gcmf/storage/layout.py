@@ -74,6 +74,8 @@ _COVARIATES = {
     "std": Piece(("features", "factors"), 0.0),
     "bias_mean": Piece(("features", "layers")),
     "bias_std": Piece(("features", "layers"), 0.0),
+    "cov?": Piece(("factors", "features", "features")),
+    "bias_cov?": Piece(("layers", "features", "features")),
 }
 _ENTITY = {
     "name": str, "ids": _IDS, "positional": bool,
@@ -111,6 +113,19 @@ COLLECTIVE = {
         "on": Piece(("relations", "factors"), types=("bool",)),
         "mate": Piece(("factors",), 0.0, types=("int64",)),
     },
+    "terms?": {
+        "precision": Piece(("entities", "factors"), 0.0),
+        "parameters": Each(Piece(("learned",)), of="relations"),
+        "bias_prior": Piece((2, "layers")),
+        "biased": Piece(("layers",), types=("bool",)),
+        "links": Piece(("layers", "layers")),
+        "has_cells": Each(Piece(("ends",), types=("bool",)), of="layers"),
+        "filled": Piece(("relations",), types=("bool",)),
+        "point": bool,
+        "var?": Each(Piece(("members", "factors"), 0.0, types=_FLOATS), of="entities"),
+        "bias_var?": Each(Piece(("ends",), 0.0, types=_FLOATS), of="layers"),
+    },
+    "pairs?": Each({"code": Piece(("pairs",), 0, 255, types=("uint8",)), "inverted": bool}, of="relations"),
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),

@@ -1,0 +1,280 @@
+"""Factors and biases of new entities of any set, from any of its relations, with everything else of a fit held.
+
+A row's update (docs/model.md, "The row update") needs its own cells, its partners and a prior, and no other row of its
+set: so the new entities are a set of their own, swept by an engine against the sets that they meet. Least squares are
+solved by one sweep; 0/1 cells and counts, whose quadratic form depends on the row, by as many as it takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from gcmf.data.units import Units
+from gcmf.data.vocabulary import Vocabulary
+from gcmf.engines.base import Block, Given, Problem, RowPrior, Scales, State
+from gcmf.errors import StorageError
+from gcmf.model.links import Layers, fill
+from gcmf.model.posterior import scales_of
+from gcmf.model.regression import expected
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from gcmf.data.incoming import Met
+    from gcmf.engines.base import Engine
+    from gcmf.model.fitted import Effects, Fitted, RowTerms
+
+    Floats = NDArray[np.float64]
+    EngineOf = Callable[[Problem, str], Engine]
+    """Makes the engine of a problem, in some precision."""
+
+#: Sweeps over rows whose quadratic form depends on them, at most; and by how much of its size the sum of the squares of
+#: a factor or bias may change in the last.
+MAX_SWEEPS = 50
+SETTLED = 1e-7
+
+
+class Features(NamedTuple):
+    """Covariates of n new entities as they enter."""
+
+    values: Any
+    """An array or a sparse array, (n, p); zeros where nothing is known."""
+    known: NDArray[np.bool_]
+    """Of whom they are known at all, (n,)."""
+
+
+class Rows(NamedTuple):
+    """Means and variances of n entities of one set."""
+
+    mean: Floats
+    var: Floats
+    """Of the factors, (n, K)."""
+    bias_mean: Floats
+    bias_var: Floats
+    """Of the biases in the layers of the set, (n, B)."""
+
+
+class Expected(NamedTuple):
+    """What is expected of entities before their cells are seen."""
+
+    rows: Rows
+    precision: Floats
+    """Of the factors, with which sweeps begin, (n, K)."""
+    bias_precision: Floats
+    """Of the biases, (n, B)."""
+
+
+def terms_of(fitted: Fitted) -> RowTerms:
+    """What updates of rows need; refuse a model that was saved without it."""
+    if fitted.terms is None:
+        msg = (
+            "This model was saved by an older gcmf, without what new cells and entities need. Fit it again, or predict"
+            " new ids from the prior: predict(..., unknown='prior')."
+        )
+        raise StorageError(msg)
+    return fitted.terms
+
+
+def swept_var(fitted: Fitted, e: int) -> NDArray[Any]:
+    """Variances of the factors of a set as sweeps have them, (d, K)."""
+    terms = terms_of(fitted)
+    return fitted.var[e] if terms.var is None else terms.var[e]
+
+
+def swept_bias_var(fitted: Fitted, layer: int) -> NDArray[Any]:
+    """Variances of the biases of a layer as sweeps have them, (d,)."""
+    terms = terms_of(fitted)
+    return fitted.bias_var[layer] if terms.bias_var is None else terms.bias_var[layer]
+
+
+def layers_of(fitted: Fitted, e: int) -> list[int]:
+    """Bias layers of an entity set; of a symmetric relation the first."""
+    symmetric = [bool(relation.symmetric) for relation in fitted.schema.relations]
+    return [2 * m + side for m, ends in enumerate(fitted.ends) for side in (0, 1)
+            if ends[side] == e and not (side and symmetric[m])]  # fmt: skip
+
+
+def expected_rows(fitted: Fitted, e: int, n: int, features: Features | None = None) -> Expected:
+    """What is expected of n new entities of set e.
+
+    With covariates u ~ N(f_iᵀ w̄, 1/⟨α⟩), and the coefficients are uncertain. Of whom they are not known, where others
+    have them, anybody of the set is expected.
+    """
+    terms, layers, on = terms_of(fitted), layers_of(fitted, e), fitted.on[e]
+    mean = np.zeros((n, len(on)))
+    precision = np.tile(np.where(on, terms.precision[e], 1.0), (n, 1))
+    var = np.where(on & (not terms.point), 1.0 / precision, 0.0)
+    bias_mean = np.tile(terms.bias_prior[0, layers], (n, 1))
+    scale = np.tile(np.where(terms.biased[layers], terms.bias_prior[1, layers], 1.0), (n, 1))
+    bias_var = np.tile(np.diag(terms.links)[layers], (n, 1))
+    effects = fitted.effects.get(fitted.schema.entities[e])
+    if effects is not None:
+        if features is not None:
+            added, spread = _told(effects, features, layers, point=terms.point)
+            mean, bias_mean = mean + added[0] * on, bias_mean + added[1]
+            var, bias_var = var + spread[0] * on, bias_var + spread[1]
+        strange = np.ones(n, dtype=bool) if features is None else ~features.known
+        anybody = np.where(on & (not terms.point), fitted.prior_var[e], var)
+        var[strange] = anybody[strange]
+        precision = np.where(strange[:, None] & (var > 0), 1.0 / np.where(var > 0, var, 1.0), precision)
+        bias_mean[strange], bias_var[strange] = fitted.prior_bias[:, layers]
+        scale = np.where(strange[:, None] & (bias_var > 0), bias_var, scale)
+    return Expected(Rows(mean, var, bias_mean, bias_var), precision, 1.0 / scale)
+
+
+def _told(
+    effects: Effects, features: Features, layers: list[int], *, point: bool
+) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """f_iᵀ w̄ of factors and biases, and f_iᵀ C f_i."""
+    F, bias_cov = features.values, None if effects.bias_cov is None else effects.bias_cov[layers]
+    mean, var = expected(F, effects.mean, effects.std**2, effects.cov)
+    bias, bias_var = expected(F, effects.bias_mean[:, layers], effects.bias_std[:, layers] ** 2, bias_cov)
+    return (mean, bias), (0.0 * var, 0.0 * bias_var) if point else (var, bias_var)
+
+
+def fold(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_of: EngineOf) -> Rows:
+    """Factors and biases of new entities of set e from their cells; what is expected where they have none."""
+    rows, layers = prior.rows, layers_of(fitted, e)
+    seen = np.zeros(rows.bias_mean.shape, dtype=bool)
+    for of in met:
+        seen[:, layers.index(2 * of.relation + of.side)] |= of.cells.rows.counts() > 0
+    if met:
+        rows = _swept(fitted, e, met, prior, engine_of)
+    there = seen.any(axis=1, keepdims=True)
+    mean, var = (np.where(there, a, b) for a, b in zip(rows[:2], prior.rows[:2], strict=True))
+    bias_mean, bias_var = _linked(fitted, layers, rows, seen, prior.rows)
+    return Rows(mean, var, bias_mean, bias_var)
+
+
+def _linked(
+    fitted: Fitted, layers: list[int], rows: Rows, seen: NDArray[np.bool_], prior: Rows
+) -> tuple[Floats, Floats]:
+    """Biases as the cells have them; without cells, what the other biases of the entity say."""
+    terms = terms_of(fitted)
+    sigma = terms.links[np.ix_(layers, layers)]
+    known = Layers(rows.bias_mean, rows.bias_var, seen, prior.bias_mean, np.diag(sigma))
+    mean, var = fill(known, sigma)
+    wide = prior.bias_var - np.diag(sigma)  # what is not known of covariates or their coefficients
+    return mean, np.where(seen, var, var + wide)
+
+
+def _swept(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_of: EngineOf) -> Rows:
+    begin, layers = prior.rows, layers_of(fitted, e)
+    problem, sets = problem_of(fitted, e, met, len(begin.mean))
+    engine = engine_of(problem, fitted.mean[e].dtype.name)
+    engine.place(_state(fitted, met, sets, begin, layers))
+    _settle(engine, _given(fitted, e, met, sets, prior), problem)
+    state = engine.fetch()
+    bias_mean, bias_var = begin.bias_mean.copy(), begin.bias_var.copy()
+    for r, of in enumerate(met):
+        at, layer = layers.index(2 * of.relation + of.side), 2 * r + of.side
+        has = of.cells.rows.counts() > 0
+        bias_mean[has, at], bias_var[has, at] = state.bias_mean[layer][has], state.bias_var[layer][has]
+    return Rows(state.mean[0].astype(np.float64), state.var[0].astype(np.float64), bias_mean, bias_var)
+
+
+def problem_of(fitted: Fitted, e: int, met: Sequence[Met], n: int) -> tuple[Problem, list[int]]:
+    """The cells of n new entities as the data of a fit, and which sets of the model it has.
+
+    Set 0 are the new ones, the others those that they meet; each part of the cells is a relation of its own.
+    """
+    others = list(dict.fromkeys(fitted.ends[of.relation][1 - of.side] for of in met))
+    terms = terms_of(fitted)
+    blocks: list[list[Block]] = [[] for _ in range(len(others) + 1)]
+    biased: list[bool] = []
+    for r, of in enumerate(met):
+        m, side = of.relation, of.side
+        other = 1 + others.index(fitted.ends[m][1 - side])
+        about = fitted.likelihoods[m], float(fitted.center[m]), float(fitted.scale[m]), float(fitted.offset[m])
+        blocks[0].append(Block(r, side, other, of.cells.rows, *about))
+        blocks[other].append(Block(r, 1 - side, 0, of.cells.cols, *about))
+        biased += [bool(b) for b in terms.biased[2 * m : 2 * m + 2]]
+    sizes = (n, *(len(fitted.mean[other]) for other in others))
+    return Problem(sizes, tuple(map(tuple, blocks)), tuple(biased), len(met)), [e, *others]
+
+
+def _state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows, layers: list[int]) -> State:
+    """New entities as expected, and those that they meet as they are."""
+    bias_mean, bias_var = [], []
+    for of in met:
+        at, theirs = layers.index(2 * of.relation + of.side), 2 * of.relation + 1 - of.side
+        mine = prior.bias_mean[:, at].copy(), prior.bias_var[:, at].copy()
+        other = fitted.bias_mean[theirs], swept_bias_var(fitted, theirs)
+        for side in (0, 1):
+            bias_mean.append((mine if side == of.side else other)[0])
+            bias_var.append((mine if side == of.side else other)[1])
+    mean = [prior.mean.copy(), *(fitted.mean[other] for other in sets[1:])]
+    var = [prior.var.copy(), *(swept_var(fitted, other) for other in sets[1:])]
+    return State(mean, var, bias_mean, bias_var)
+
+
+def _given(fitted: Fitted, e: int, met: Sequence[Met], sets: list[int], prior: Expected) -> Given:
+    terms, layers = terms_of(fitted), layers_of(fitted, e)
+    rows, precision, bias_precision = prior
+    columns = [layers.index(2 * of.relation + of.side) for of in met]
+    priors = [
+        RowPrior(rows.mean, precision, rows.bias_mean[:, columns], bias_precision[:, columns], terms.point),
+        # The others are not swept.
+        *[RowPrior(np.zeros((1, 0)), np.zeros((1, 0)), np.zeros((1, 0)), np.zeros(0), terms.point)] * (len(sets) - 1),
+    ]
+    relations = [of.relation for of in met]
+    return given_for(fitted, relations, sets, priors)
+
+
+def given_for(fitted: Fitted, relations: Sequence[int], sets: Sequence[int], priors: Sequence[RowPrior]) -> Given:
+    """What sweeps over these relations and sets take as fixed."""
+    terms, of = terms_of(fitted), list(relations)
+    parameters = tuple(terms.parameters[m] for m in of)
+    slope = np.array([fitted.likelihoods[m].slope(p) for m, p in zip(of, parameters, strict=True)])
+    scales = None
+    if fitted.scales is not None:
+        whole = scales_of(fitted.scales, fitted.directed)
+        scales = Scales(whole.mean[of], whole.var[of], whole.mates[of])
+    return Given(fitted.on[list(sets)], tuple(priors), parameters, slope, scales)
+
+
+def _settle(engine: Engine, given: Given, problem: Problem) -> None:
+    """Sweep the new entities until nothing changes any more."""
+    swept = engine.sweep(0, given)
+    if all(block.likelihood.least_squares for block in problem.blocks[0]):
+        return
+    for _ in range(MAX_SWEEPS):
+        before, swept = swept, engine.sweep(0, given)
+        now, was = (np.concatenate([s.square, s.bias[1]]) for s in (swept, before))
+        if (np.abs(now - was) <= SETTLED * np.maximum(now, 1e-300)).all():
+            return
+
+
+def with_rows(fitted: Fitted, e: int, ids: Vocabulary, rows: Rows, *, beside: bool) -> Fitted:
+    """The model with these entities of set e in the place of those that it knows, or `beside` them, after them."""
+    name, layers, old = fitted.schema.entities[e], layers_of(fitted, e), fitted.vocabularies[fitted.schema.entities[e]]
+
+    def placed(before: NDArray[Any], new: Floats) -> NDArray[Any]:
+        new = new.astype(before.dtype)
+        return np.concatenate([before, new]) if beside else new
+
+    mean, var = ([placed(a, rows[k]) if n == e else a for n, a in enumerate(group)]
+                 for k, group in enumerate((fitted.mean, fitted.var)))  # fmt: skip
+    bias_mean, bias_var = list(fitted.bias_mean), list(fitted.bias_var)
+    for b, layer in enumerate(layers):
+        both = [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]
+        for at in both:
+            bias_mean[at] = placed(fitted.bias_mean[at], rows.bias_mean[:, b])
+            bias_var[at] = placed(fitted.bias_var[at], rows.bias_var[:, b])
+    vocabulary = Vocabulary(old.ids.append(ids.ids)).of_kind(old.kind) if beside else ids
+    return replace(
+        fitted, vocabularies={**fitted.vocabularies, name: vocabulary}, mean=tuple(mean), var=tuple(var),
+        bias_mean=tuple(bias_mean), bias_var=tuple(bias_var), pairs=None,
+        units=tuple(_placed_units(u, len(mean[c]), old=len(fitted.mean[c]) if beside else 0) if c == e else u
+                    for u, (_, c) in zip(fitted.units, fitted.ends, strict=True)),
+    )  # fmt: skip
+
+
+def _placed_units(units: Units | None, size: int, *, old: int) -> Units | None:
+    """Units of columns, of which the new ones have none of their own: their cells are in standard deviations."""
+    return None if units is None else Units(units.center[:old], units.scale[:old]).placed(np.arange(old), size)

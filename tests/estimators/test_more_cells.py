@@ -1,0 +1,166 @@
+"""More cells after a fit, and fits that go on from a model."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gcmf
+from gcmf.errors import DataError, OptionError
+from gcmf.model.newcomers import terms_of
+
+
+def world(seed=0, n=120, d=80):
+    rng = np.random.default_rng(seed)
+    u, v = rng.normal(size=(n, 2)), rng.normal(size=(d, 2))
+    x = 3 + u @ v.T + 0.5 * rng.normal(size=(n, d)) + rng.normal(size=(n, 1))
+    old, new = rng.random((2, n, d)) < 0.2
+    old[100:], old[:, 70:] = False, False  # some users and movies come later
+    return x, old, new & ~old, ~old & ~new
+
+
+def cells(x, where):
+    i, j = np.nonzero(where)
+    return i, j, x[i, j]
+
+
+def error(model, x, test):
+    i, j, truth = cells(x, test)
+    return float(np.sqrt(np.mean((model.predict("r", i, j, unknown="prior") - truth) ** 2)))
+
+
+@pytest.fixture(scope="module")
+def first():
+    x, old, new, test = world()
+    return gcmf.GCMF(random_state=0).fit([gcmf.Relation("r", "user", "movie", cells(x, old))]), x, old, new, test
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_more_cells_tell_nearly_as_much_as_if_they_had_been_there(first, device, tmp_path):
+    model, x, old, new, test = first
+    before = error(model, x, test)
+    later = copy.copy(model).set_params(device=device).update({"r": cells(x, new)})
+    whole = gcmf.GCMF(random_state=0).fit([gcmf.Relation("r", "user", "movie", cells(x, old | new))])
+    after, best = error(later, x, test), error(whole, x, test)
+    assert best < after < best + 0.1 * (before - best)  # 0.74, 0.57, 0.56
+    assert later.recommend("r", [110], n=90)["item"].isin(np.flatnonzero(~new[110])).all()
+    later.save(tmp_path / "m.gcmf")
+    again = gcmf.load(tmp_path / "m.gcmf")
+    np.testing.assert_array_equal(again.predict("r"), later.predict("r"))
+    assert error(model, x, test) == before  # a copy was updated
+
+
+def test_who_has_no_new_cell_stays_as_they_were(first):
+    model, x, _, new, _ = first
+    some = new.copy()
+    some[10:] = False
+    later = copy.copy(model).update(gcmf.Relation("r", "user", "movie", cells(x, some)))
+    same = [i for i in range(10, 100)]
+    pd.testing.assert_frame_equal(later.factors("user").loc[same], model.factors("user").loc[same])
+    assert not later.factors("user").loc[range(10)].equals(model.factors("user").loc[range(10)])
+
+
+def test_one_cell_of_one_row_is_the_exact_posterior():
+    """A user with one more cell, whose movie is known exactly: a normal prior times a normal likelihood."""
+    x, old, _, _ = world(1, 60, 40)
+    model = gcmf.GCMF(random_state=0, bias=False, dtype="float64").fit(
+        [gcmf.Relation("r", "user", "movie", cells(x, old))]
+    )
+    fitted = model.fitted_
+    i, j = model.factors("user").index.get_loc(5), model.factors("movie").index.get_loc(7)
+    assert not old[5, 7]
+    fitted.var[1][j] = 1e-12  # the movie does not move
+    u, s, p = fitted.mean[0][i], fitted.var[0][i], fitted.mean[1][j]
+    tau = float(np.divide(*terms_of(fitted).parameters[0]))
+    z = (x[5, 7] - fitted.center[0]) / fitted.scale[0]
+    A, h = np.diag(1 / s) + tau * np.outer(p, p), u / s + tau * z * p
+    later = copy.copy(model).update({"r": ([5], [7], [x[5, 7]])})
+    assert later.fitted_.mean[0][i] == pytest.approx(np.linalg.solve(A, h), rel=1e-6)
+    assert later.fitted_.var[0][i] == pytest.approx(1 / np.diag(A), rel=1e-6)
+
+
+def test_zeros_one_sets_and_networks_take_more_cells():
+    rng = np.random.default_rng(3)
+    u, t = rng.normal(size=(40, 2)), rng.normal(size=(9, 2))
+    net = u @ np.diag([1.0, -1.0]) @ u.T + 0.2 * rng.normal(size=(40, 40))
+    tags = (rng.random((40, 9)) < 1 / (1 + np.exp(-2 * u @ t.T))).astype(float)
+    i, j = np.nonzero(np.triu(np.ones((40, 40)), 1))
+    early = (i < 30) & (j < 30)
+    data = gcmf.Collection([
+        gcmf.Relation("net", "user", "user", (i[early], j[early], net[i, j][early]), symmetric=True),
+        gcmf.Relation("tags", "user", "tag", (*np.indices((30, 9)).reshape(2, -1), tags[:30].ravel()), "bernoulli"),
+    ])  # fmt: skip
+    model = gcmf.GCMF(3, random_state=0, tol=1e-4).fit(data)
+    late = ~early & (rng.random(len(i)) < 0.7)
+    model.update({"net": (i[late], j[late], net[i, j][late]), "tags": ([35] * 9, range(9), tags[35])})
+    test = ~early & ~late
+    left = net[i, j][test] - model.predict("net", i[test], j[test])
+    assert left.std() < 0.4 * net[i, j][test].std()  # 0.2
+    assert len(model.factors("user")) == 40
+
+
+def test_what_cannot_be_taken_in_is_refused(first):
+    model, x, old, _, _ = first
+    i, j, _ = cells(x, old)
+    with pytest.raises(DataError, match=rf"row {i[0]}, column {j[0]} already.*start=model"):
+        copy.copy(model).update({"r": (i[:1], j[:1], [3.0])})
+    priors = gcmf.Priors(alpha_shape=1, alpha_rate=1, tau_shape=1, tau_rate=1)
+    point = gcmf.GCMF(1, inference="map", priors=priors, random_state=0).fit({("a", "b", "r"): x[:20, :10]})
+    with pytest.raises(OptionError, match="start=model"):
+        point.update({"r": ([99], [0], [1.0])})
+    zeros = gcmf.GCMF(1, random_state=0, tol=1e-2).fit(
+        [gcmf.Relation("c", "a", "b", ([0, 1, 2, 3], [0, 1, 0, 1], [1, 1, 1, 1]), "poisson", blanks="zero")]
+    )
+    with pytest.raises(DataError, match="blanks='zero'"):
+        zeros.update({"c": ([0], [1], [1])})
+
+
+# --- fit(start=) --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_a_fit_goes_on_where_a_model_is(first, device):
+    model, x, old, new, test = first
+    data = gcmf.Collection([gcmf.Relation("r", "user", "movie", cells(x, old | new))])
+    warm = gcmf.GCMF(random_state=0, device=device, max_iter=40).fit(data, start=model)
+    cold = gcmf.GCMF(random_state=0).fit(data)
+    assert warm.n_iter_ < 0.8 * cold.n_iter_
+    assert error(warm, x, test) == pytest.approx(error(cold, x, test), abs=0.005)
+    assert (np.diff(warm.elbo_trace_) >= -3e-6 * abs(warm.elbo_)).all()
+    np.testing.assert_array_equal(warm.fitted_.on, model.fitted_.on)
+
+
+def test_a_fit_to_the_same_data_stays_where_it_was(first):
+    model, x, old, _, _ = first
+    data = gcmf.Collection([gcmf.Relation("r", "user", "movie", cells(x, old))])
+    again = gcmf.GCMF(random_state=0).fit(data, start=model)
+    away = again.predict("r") - model.predict("r")
+    assert np.abs(away).max() < 0.05  # 0.01
+
+
+@pytest.mark.parametrize("options", [{}, {"inference": "map", "priors": {"alpha_shape": 1, "alpha_rate": 1}}])
+def test_covariates_scales_and_zeros_go_on_too(options):
+    rng = np.random.default_rng(5)
+    u, v = rng.normal(size=(40, 2)), rng.normal(size=(15, 2))
+    known = pd.DataFrame({"age": u[:, 0]}, index=range(40))
+    one, two = (u * s @ v.T + 0.3 * rng.normal(size=(40, 15)) for s in ([1.0, 0.2], [-0.5, 1.0]))
+    ones = tuple(np.argwhere(rng.random((40, 15)) < 0.3).T)
+    data = gcmf.Collection([
+        gcmf.Relation("one", "user", "movie", one), gcmf.Relation("two", "user", "movie", two),
+        gcmf.Relation("c", "user", "movie", (*ones, np.ones(len(ones[0]))), "bernoulli", blanks="zero"),
+    ], entities={"user": known})  # fmt: skip
+    model = gcmf.GCMF(3, random_state=0, tol=1e-6, **options).fit(data)
+    # Relations and sets in another order are the same.
+    turned = gcmf.Collection([
+        gcmf.Relation("c", "user", "movie", (*ones, np.ones(len(ones[0]))), "bernoulli", blanks="zero"),
+        gcmf.Relation("two", "user", "movie", two), gcmf.Relation("one", "user", "movie", one),
+    ], entities={"user": known})  # fmt: skip
+    again = gcmf.GCMF(3, random_state=0, tol=1e-6, **options).fit(turned, start=model)
+    assert again.n_iter_ < model.n_iter_
+    two = [m.predict("two", range(40), range(15), grid=True) for m in (model, again)]
+    assert np.sqrt(np.mean((two[0] - two[1]) ** 2)) < 0.05
+    with pytest.raises(DataError, match="not in both: two"):
+        gcmf.GCMF(3).fit(data.select(["one", "c"]), start=model)
