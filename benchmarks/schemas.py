@@ -1,7 +1,7 @@
 """What friends, interactions and a second relation add on real data: python benchmarks/schemas.py [NAME ...].
 
-- drugs: drug × protein of deepdtnet, a tenth of all cells held out, three splits, alone, in the triangle with diseases, and
-  with drug × drug beside it, a relation of the drugs with themselves.
+- drugs: drug × protein of deepdtnet, a tenth of all cells held out, three splits, alone, in the triangle with diseases,
+  and with drug × drug beside it, a relation of the drugs with themselves.
 - friends: who listens to whom on Last.fm, a tenth of the listens held out, with and without friendships; for all
   users and for the fifth with the fewest listens.
 - watched: MovieLens 1M and 100K, ratings with who rated what, a second relation between the same users and movies.
@@ -73,16 +73,16 @@ def friends(folder: Path) -> None:
     listens = pd.read_csv(folder / "lastfm" / "user_artists.dat", sep="\t")
     ties = pd.read_csv(folder / "lastfm" / "user_friends.dat", sep="\t")
     per_artist = listens.groupby("artistID")["userID"].transform("size")
-    listens = listens[per_artist >= 5]  # noqa: PLR2004 - nothing is to be learned of artists with fewer
+    listens = listens[per_artist >= 5]
     friendship = gcmf.Relation.from_frame("friends", ties, "user", "user", row="userID", col="friendID", value=None,
                                           likelihood="bernoulli", blanks="zero", symmetric=True)  # fmt: skip
     users, artists = np.unique(listens["userID"]), np.unique(listens["artistID"])
     for split in range(SPLITS):
         rng = np.random.default_rng(split)
-        held = rng.random(len(listens)) < 0.1  # noqa: PLR2004
+        held = rng.random(len(listens)) < 0.1
         # Users for whom little is left: four of five of their listens are taken from every fifth user.
         few = np.isin(listens["userID"], rng.choice(users, len(users) // 5, replace=False))
-        held |= few & (rng.random(len(listens)) < 0.8)  # noqa: PLR2004
+        held |= few & (rng.random(len(listens)) < 0.8)
         seen = listens[~held]
         told = np.isin(listens["artistID"], seen["artistID"].unique()) & held
         for label in ("alone", "friends"):
@@ -114,7 +114,8 @@ def watched(folder: Path) -> None:
         ratings = gcmf.Relation("ratings", "user", "movie", (i, j, x))
         rated = gcmf.Relation("rated", "user", "movie", (i, j, np.ones(len(x))), "bernoulli", blanks="zero")
         for label, relations in (("ratings", [ratings]), ("ratings and who rated what", [ratings, rated])):
-            model, seconds = _timed(gcmf.Collection(relations, entities={end: train.entities[end].ids for end in ("user", "movie")}))
+            known = {end: train.entities[end].ids for end in ("user", "movie")}
+            model, seconds = _timed(gcmf.Collection(relations, entities=known))
             print(f"{name}, {label}: RMSE {clipped_rmse(model, test):.4f}, {model.n_factors_active_} factors, "
                   f"{model.n_iter_} sweeps, {seconds:.1f} s, {model.status_.name}", flush=True)  # fmt: skip
 
@@ -126,8 +127,8 @@ def _timed(data: gcmf.Collection | list[gcmf.Relation]) -> tuple[gcmf.GCMF, floa
 
 
 def _judge(label: str, model: gcmf.GCMF, seconds: float, x: np.ndarray, p: np.ndarray) -> None:
-    print(f"{label}: AP {average_precision_score(x, p):.4f}, AUC {roc_auc_score(x, p):.4f}, log-loss {log_loss(x, p):.5f}, "
-          f"{model.n_factors_active_} factors, {seconds:.1f} s, {model.status_.name}", flush=True)  # fmt: skip
+    print(f"{label}: AP {average_precision_score(x, p):.4f}, AUC {roc_auc_score(x, p):.4f}, "
+          f"log-loss {log_loss(x, p):.5f}, {model.n_factors_active_} factors, {seconds:.1f} s, {model.status_.name}", flush=True)  # fmt: skip
 
 
 PARTS = {"drugs": drugs, "friends": friends, "watched": watched}

@@ -75,7 +75,7 @@ class NearestItems:
         n = min(n, self._cols)
         found = np.asarray(self.index.search(self.queries(ids), n).keys, dtype=np.int64).reshape(len(at), n)
         of, items = np.repeat(np.arange(len(at)), n), found.ravel()
-        mean, _ = predict_pairs(fitted, self._m, at[of], items)
+        mean = predict_pairs(fitted, self._m, at[of], items).mean
         order = np.lexsort((items, -mean, of))
         columns = {
             "id": (fitted.vocabularies[schema.rows], at[of]), "rank": np.tile(np.arange(1, n + 1), len(at)),

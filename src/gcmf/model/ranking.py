@@ -224,11 +224,11 @@ def _in_order(fitted: Fitted, q: Question, of: Indices, which: Indices, draw: Fl
     """Score a short list once more, exactly, and keep the n best of each that was asked."""
     items = q.candidates[which]
     i, j = q.cells(q.asked[of], items)
-    mean, std = predict_pairs(fitted, q.m, i, j)
-    score = mean if q.by == "mean" else _at(fitted, q, (i, j), draw)
+    expected = predict_pairs(fitted, q.m, i, j)
+    score = expected.mean if q.by == "mean" else _at(fitted, q, (i, j), draw)
     order, rank = _ordered(of, which, score)
     kept = order[rank < q.n]
-    return Ranked(of[kept], rank[rank < q.n] + 1, items[kept], score[kept], std[kept])
+    return Ranked(of[kept], rank[rank < q.n] + 1, items[kept], score[kept], expected.std[kept])
 
 
 def _at(fitted: Fitted, q: Question, cells: tuple[Indices, Indices], draw: Floats | None) -> Floats:
