@@ -128,7 +128,8 @@ def _timed(data: gcmf.Collection | list[gcmf.Relation]) -> tuple[gcmf.GCMF, floa
 
 def _judge(label: str, model: gcmf.GCMF, seconds: float, x: np.ndarray, p: np.ndarray) -> None:
     print(f"{label}: AP {average_precision_score(x, p):.4f}, AUC {roc_auc_score(x, p):.4f}, "
-          f"log-loss {log_loss(x, p):.5f}, {model.n_factors_active_} factors, {seconds:.1f} s, {model.status_.name}", flush=True)  # fmt: skip
+          f"log-loss {log_loss(x, p):.5f}, "
+          f"{model.n_factors_active_} factors, {seconds:.1f} s, {model.status_.name}", flush=True)  # fmt: skip
 
 
 PARTS = {"drugs": drugs, "friends": friends, "watched": watched}
