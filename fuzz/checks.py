@@ -96,7 +96,7 @@ def _answers_of_a_schema(model: GCMF, data: Collection) -> Iterator[tuple[str, n
     yield "structure", model.structure().drop(columns=["role", "relations"]).to_numpy(float)
     yield "variance explained", model.variance_explained().to_numpy()
     # An AUC needs ones and zeros, an average precision ones.
-    score = model.score(data).drop(columns=["auc", "average_precision"], errors="ignore")
+    score = model.score(data).drop(columns=["auc", "average_precision", "calibration_error"], errors="ignore")
     yield "score", score.to_numpy(float)
 
 
