@@ -30,7 +30,7 @@ def start(
     says which relations see each factor, (M, K); without it, those whose sets hold it.
     """
     n_factors = on.shape[1]
-    size = n_factors**-0.25
+    size = max(n_factors, 1) ** -0.25
     mean, var = [], []
     for e, d in enumerate(spec.sizes):
         seen = spec.observed[e][:, None] & on[e]

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 BLOCK = 1 << 20
 #: How many more than wanted are on a short list, at least.
 SPARE = 4
+#: Columns that are looked at together at first.
+GROUP = 32
 #: Of "lower" and "upper": deviations from the mean, beyond which θ lies one time in ten.
 TENTH = 1.2815515655446004
 
@@ -133,31 +135,34 @@ def recommend(
     q, (i, j) = question, question.cells(question.asked, question.candidates)
     both = drawn(fitted, q.m, i, j, rng) if q.by == "sample" else sides(fitted, q.m, i, j)
     left, right = both if q.to_rows else both[::-1]
-    score = _scorer(fitted, q, (left, right), i, j)
+    plain = q.by != "mean" or fitted.likelihoods[q.m].least_squares
+    score = _scorer(fitted, q, (left, right), j)
     hide = _hider(fitted, q, seen)
+    queries, items = left.factors(left=True), right.factors(left=False)
 
     def best(part: slice) -> Ranked:
         values = score(part)
         hide(part, values)
-        of, which = _shortlist(values, 2 * q.n + SPARE)
+        of, which = _shortlist(values, q.n + SPARE if plain else 2 * q.n + SPARE)
         draw = None
         if q.by == "sample":
-            draw = np.einsum("nk,nk->n", left.factors(left=True)[part][of], right.factors(left=False)[which])
+            draw = np.einsum("nk,nk->n", queries[of + part.start], items[which])
         return _in_order(fitted, q, of + part.start, which, draw)
 
     return _in_blocks(best, (len(q.asked), len(q.candidates)), n_threads)
 
 
-def _scorer(fitted: Fitted, q: Question, both: tuple[Side, Side], i: Indices, j: Indices) -> Callable[[slice], Array]:
+def _scorer(fitted: Fitted, q: Question, both: tuple[Side, Side], j: Indices) -> Callable[[slice], Array]:
     """What scores a block of those asked with all candidates, higher for better; the same order as what is told."""
     left, right = both
     likelihood, offset = fitted.likelihoods[q.m], fitted.offset[q.m]
-    queries, items = left.factors(left=True), np.ascontiguousarray(right.factors(left=False).T)
+    dtype = fitted.mean[0].dtype
+    queries = left.factors(left=True).astype(dtype)
+    items = np.ascontiguousarray(right.factors(left=False).T, dtype)
     plain = q.by == "sample" or (q.by == "mean" and likelihood.least_squares)
     wide = None if plain else (left.spreads(left=True), np.ascontiguousarray(right.spreads(left=False).T))
     own_units = fitted.units[q.m] is not None and q.to_rows
     center, scale = fitted.measure(q.m, j) if own_units else (0.0, 1.0)
-    del i
 
     def score(part: slice) -> Array:
         theta = queries[part] @ items
@@ -210,14 +215,21 @@ def _in_blocks(best: Callable[[slice], Ranked], shape: tuple[int, int], n_thread
 
 
 def _shortlist(values: Array, n: int) -> tuple[Indices, Indices]:
-    """Row and column of the n highest of each row, in any order; without those that are hidden."""
-    width = values.shape[1]
-    if n >= width:
-        row, col = np.nonzero(values > -np.inf)
-        return row, col
-    best = np.argpartition(values, width - n, axis=1)[:, width - n :]
-    row, at = np.nonzero(np.take_along_axis(values, best, axis=1) > -np.inf)
-    return row, best[row, at]
+    """Row and column of the n highest of each row at least, in their order; without those that are hidden.
+
+    Columns are put in groups. As many elements as groups are at least the n-th highest maximum of a group, so that
+    whoever is lower is not among the n highest: a few passes over the values, where a partition takes three times as
+    long.
+    """
+    height, width = values.shape
+    n_groups = width // GROUP
+    cut = np.full((height, 1), -np.inf, values.dtype)
+    if n < n_groups:
+        whole = values[:, : GROUP * n_groups].reshape(height, GROUP, n_groups).max(axis=1)
+        cut = np.partition(whole, n_groups - n, axis=1)[:, n_groups - n, None]
+    # Of one dimension NumPy finds what is not zero ten times as fast as of two.
+    row, col = np.divmod(np.flatnonzero(values >= np.maximum(cut, np.finfo(values.dtype).min)), width)
+    return row, col
 
 
 def _in_order(fitted: Fitted, q: Question, of: Indices, which: Indices, draw: Floats | None) -> Ranked:
@@ -226,7 +238,7 @@ def _in_order(fitted: Fitted, q: Question, of: Indices, which: Indices, draw: Fl
     i, j = q.cells(q.asked[of], items)
     expected = predict_pairs(fitted, q.m, i, j)
     score = expected.mean if q.by == "mean" else _at(fitted, q, (i, j), draw)
-    order, rank = _ordered(of, which, score)
+    order, rank = _ordered(of, score)
     kept = order[rank < q.n]
     return Ranked(of[kept], rank[rank < q.n] + 1, items[kept], score[kept], expected.std[kept])
 
@@ -297,14 +309,14 @@ def similar(asked: Floats, of: Floats, itself: Indices, n: int, n_threads: int) 
         values[np.flatnonzero(own >= 0), own[own >= 0]] = -np.inf
         row, item = _shortlist(values, n + SPARE)
         score = np.einsum("nk,nk->n", asked[row + part.start], of[item])
-        order, rank = _ordered(row, item, score)
+        order, rank = _ordered(row, score)
         kept = order[rank < n]
         return Ranked(row[kept] + part.start, rank[rank < n] + 1, item[kept], score[kept], np.zeros(len(kept)))
 
     return _in_blocks(best, (len(asked), len(of)), n_threads)
 
 
-def _ordered(row: Indices, item: Indices, score: Floats) -> tuple[NDArray[np.intp], Indices]:
-    """The order by row and falling score, and the rank of each that comes, from 0."""
-    order = np.lexsort((item, -score, row))
+def _ordered(row: Indices, score: Floats) -> tuple[NDArray[np.intp], Indices]:
+    """The order by row and falling score, and the rank of each that comes, from 0; equals stay as they come."""
+    order = np.lexsort((-score, row))
     return order, np.arange(len(order)) - np.searchsorted(row[order], row[order])
