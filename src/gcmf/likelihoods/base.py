@@ -65,6 +65,9 @@ class Likelihood(ABC):
     """For what the bound takes steps that are far too short (`looseness`), and the way out; {} are the relations."""
     if_overdispersed: str = ""
     """The way out where cells vary much more around what was fitted than `variance` allows; "" if that cannot be."""
+    trials: Callable[..., Any] | None = None
+    """If log p(x|θ) = xψ − t softplus(ψ) up to a function of x, with ψ = θ − shift: the function (x, p) → (t, shift), as
+    plain as those of `CellMath`. Given Pólya-Gamma weights such cells are Gaussian, and rows can be drawn as they are."""
     searched: bool = False
     """Whether p holds something that no closed form gives: a fit then tries steps of it (`moved`)."""
 
