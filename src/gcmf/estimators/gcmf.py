@@ -81,7 +81,10 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         A scale per relation and factor, so that a factor can act in each relation with another strength or sign, or
         not at all: True, False, or "auto" (where an odd cycle, a repeated relation or one of a set with itself is).
     inference
-        "vb" for variational Bayes, "map" for a point estimate (needs proper `priors`).
+        "vb" for variational Bayes; "gibbs" for draws that start from there: slower, and better where rows have few
+        cells or whole views are missing; "map" for a point estimate (needs proper `priors`).
+    n_samples, n_burn, n_chains
+        With "gibbs": draws of each chain, sweeps before its first one, and chains.
     priors
         `Priors(...)` of the precisions, or a mapping of its fields; vague by default.
     max_iter, tol
@@ -115,6 +118,9 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     bias: bool | Mapping[str, BiasSides] = True
     relation_scales: bool | Literal["auto"] = "auto"
     inference: Inference = "vb"
+    n_samples: int = 200
+    n_burn: int = 50
+    n_chains: int = 1
     priors: Priors | Mapping[str, float] | None = None
     max_iter: int = 1000
     tol: float = 1e-6

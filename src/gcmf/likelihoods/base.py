@@ -130,6 +130,18 @@ class Likelihood(ABC):
         del total, n, prior
         return p
 
+    def pinned(self, p: Floats) -> Floats:
+        """The numbers at which p stands, where it holds a distribution: as those of a point."""
+        return p
+
+    def drawn(self, p: Floats, total: float, n: float, prior: ParameterPrior, rng: np.random.Generator) -> Floats:
+        """Draw the parameters given n cells whose values sum to `total`; here, they stay as they were estimated.
+
+        Parameters that are `searched` are drawn along that line by Metropolis' rule, without this.
+        """
+        del total, n, prior, rng
+        return p
+
     def moved(self, p: Floats, step: float) -> Floats:
         """The p at a step, of either sign, along the line that is searched: in logarithms for what is positive.
 

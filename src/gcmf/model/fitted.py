@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gcmf.data.zeros import Drawn
     from gcmf.engines.base import State
     from gcmf.likelihoods import Likelihood
+    from gcmf.model.draws import Draws
     from gcmf.model.posterior import Posterior, RelationScales
     from gcmf.model.spec import Spec
 
@@ -106,6 +107,8 @@ class Fitted:
     """Relations that were fitted from some of their zeros, drawn and weighed: how many, and of how many."""
     effects: Mapping[str, Effects] = field(default_factory=dict)
     """Of the covariates, by entity set; of sets that have some."""
+    draws: Draws | None = None
+    """Of a sampled model: predictions are averages over these. All else is means over all draws, and their variances."""
 
     @property
     def n_factors(self) -> int:
@@ -153,7 +156,9 @@ class Fitted:
         return center + scale * self.center[m], scale * self.scale[m]
 
 
-def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) -> Fitted:
+def summarize(
+    spec: Spec, posterior: Posterior, state: State, data: Collection, draws: Draws | None = None
+) -> Fitted:
     """Order the factors, fill in the entities without data, and measure what each factor explains."""
     explained = explain(spec, posterior, state, data)
     order = _order(spec, posterior, explained)
@@ -203,6 +208,7 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection) 
         n_weak=posterior.n_weak,
         scales=None if posterior.scales is None else _fitted_scales(posterior.scales, order),
         effects=_effects(spec, posterior, data, order),
+        draws=None if draws is None else draws.columns(order),
     )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gcmf.model.draws import Draws
     from gcmf.model.fitted import Fitted
 
     Floats = NDArray[np.float64]
@@ -33,6 +34,8 @@ class Prediction(NamedTuple):
 
 def predict_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
     """Predict cells (i, j) of relation m; index −1 stands for an entity known only by its prior."""
+    if fitted.draws is not None:
+        return _averaged(fitted, fitted.draws, m, i, j, grid=False)
     mean, std = np.empty(len(i)), np.empty(len(i))
     for start in range(0, len(i), _CHUNK):
         part = slice(start, start + _CHUNK)
@@ -43,6 +46,8 @@ def predict_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
 
 def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
     """Predict the outer product of rows i and columns j, a tile at a time: three matrix products each."""
+    if fitted.draws is not None:
+        return _averaged(fitted, fitted.draws, m, i, j, grid=True)
     mean, std = np.empty((len(i), len(j))), np.empty((len(i), len(j)))
     for left in range(0, len(j), _TILE[1]):
         cols = slice(left, left + _TILE[1])
@@ -53,6 +58,29 @@ def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
             theta, var = _theta_grid(row_entities, col_entities)
             mean[rows, cols], std[rows, cols] = _answer(fitted, m, j[cols], theta + fitted.offset[m], var)
     return Prediction(mean, std)
+
+
+def _averaged(fitted: Fitted, draws: Draws, m: int, i: Indices, j: Indices, *, grid: bool) -> Prediction:
+    """E x = mean of E[x|θ] over the draws; Var x = mean of Var[x|θ] and variance of E[x|θ]."""
+    likelihood, (center, scale) = fitted.likelihoods[m], fitted.measure(m, j)
+    first = second = within = np.zeros((len(i), len(j)) if grid else len(i))
+    for theta, p in draws.each(m, i, j, grid=grid):
+        none = np.zeros_like(theta)
+        mean = likelihood.mean(theta, none)
+        first, second = first + mean, second + mean**2
+        within = within + likelihood.variance(theta, none, p)
+    first = first / draws.n
+    var = within / draws.n + np.maximum(second / draws.n - first**2, 0.0)
+    return Prediction(first * scale + center, np.sqrt(var) * scale)
+
+
+def _log_density(fitted: Fitted, m: int, cells: tuple[Indices, Indices, Floats]) -> Floats:
+    """Log E p(x|θ) of scaled cells: over the draws, or over q(θ)."""
+    likelihood, (i, j, x) = fitted.likelihoods[m], cells
+    if fitted.draws is None:
+        return likelihood.log_predictive(x, *theta_pairs(fitted, m, i, j), fitted.parameters[m])
+    each = [likelihood.log_predictive(x, theta, np.zeros_like(theta), p) for theta, p in fitted.draws.each(m, i, j)]
+    return np.asarray(np.logaddexp.reduce(each, axis=0) - np.log(len(each)))
 
 
 def _theta_grid(rows: _Entities, cols: _Entities) -> tuple[Floats, Floats]:
@@ -113,14 +141,13 @@ class Score(NamedTuple):
 
 def score_cells(fitted: Fitted, m: int, parts: Iterable[tuple[Indices, Indices, Floats]]) -> Score:
     """Compare predictions with cells (i, j, x) that come in parts."""
-    likelihood, p = fitted.likelihoods[m], fitted.parameters[m]
+    likelihood = fitted.likelihoods[m]
     squares = absolute = log_density = 0.0
     n, truth, guess = 0, [], []
     for i, j, x in parts:
-        theta, var = theta_pairs(fitted, m, i, j)
-        mean, _ = _answer(fitted, m, j, theta, var)
+        mean, _ = predict_pairs(fitted, m, i, j)
         center, scale = fitted.measure(m, j)
-        log_density += float(likelihood.log_predictive((x - center) / scale, theta, var, p).sum())
+        log_density += float(_log_density(fitted, m, (i, j, (x - center) / scale)).sum())
         log_density -= float(np.log(np.broadcast_to(scale, x.shape)).sum())
         squares += float(((x - mean) ** 2).sum())
         absolute += float(np.abs(x - mean).sum())
