@@ -15,7 +15,7 @@ from gcmf.interrupts import Interrupts
 from gcmf.methods import redraw
 from gcmf.methods.point import Point
 from gcmf.methods.run import GOOD, Run
-from gcmf.methods.sampling import sample
+from gcmf.methods.sampling import Sampling
 from gcmf.methods.stages import Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
 from gcmf.model.dispersion import overdispersed
@@ -191,9 +191,7 @@ def _sampled(
             return True
 
     seed = int(rng.integers(1 << 31))
-    sampled = sample(
-        found.spec, engine, found.posterior, found.state, options=options, seed=seed, report=report
-    )
+    sampled = Sampling(found.spec, engine, options, seed=seed).run(found.posterior, found.state, report)
     if sampled is None:
         return replace(found, status=Status.INTERRUPTED)
     status = Status.INTERRUPTED if sampled.stopped else Status.SAMPLED if sampled.mixed else Status.UNMIXED

@@ -225,6 +225,13 @@ class Engine(Protocol):
         gain = Σ w [2 r p + p² − v_k]/2 is what the bound of the cells would lose without the factor.
         """
 
+    def lean(self, e: int, k: int, given: Given) -> Floats:
+        """What the cells of each row of set e say of its factor k, all else that the row has being integrated out, (2, d).
+
+        With points for all else: the precision of what they say, and that precision times its mean; zeros for an entity
+        without cells. Given a key, with the weights that a sweep with that key would draw.
+        """
+
     def regress(self, e: int) -> Floats:
         """Fᵀ ū and Fᵀ b̄ of the factors and the bias layers of a set with features, (p, K + B)."""
 

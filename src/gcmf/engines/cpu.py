@@ -19,6 +19,7 @@ from gcmf.engines.random_kernels import STREAM
 from gcmf.engines.records import CHUNK, PASS, SCRATCH, Record
 from gcmf.engines.row_kernels import (
     base_rows,
+    lean_rows,
     measure_rows,
     row_functions,
     settle_rows,
@@ -140,6 +141,15 @@ class CpuEngine(HostState):
             work.run(weigh_rows)
             result[:, layout.relations[wanted]] = (layout.times[:, None] * worth.sum(axis=0))[:, wanted, :K]
         return result[0], result[1]
+
+    def lean(self, e: int, k: int, given: Given) -> Floats:
+        """What the cells of each row say of factor k, (2, d)."""
+        held = np.flatnonzero(given.on[e])
+        work = self._prepare(e, np.append(held[held != k], k), given, np.zeros(len(self._problem.blocks[e]), bool))
+        leaning = np.zeros((self._problem.sizes[e], 2))
+        work.rows.set(leaning=leaning)
+        work.run(lean_rows)
+        return np.ascontiguousarray(leaning.T)
 
     def _row_sides(self) -> Iterator[tuple[int, Layout]]:
         """The entity sets that hold the rows of some relation: enough to see every cell once."""

@@ -126,6 +126,7 @@ PASS = np.dtype([
     ("sums", array(np.float64)),  # (R, 2, Kp): of the factors, by range
     ("bias_sums", array(np.float64)),  # (R, 3, B): of the biases
     ("worth", array(np.float64)),  # (R, 2, B, Kp): gain and energy of each factor
+    ("leaning", array(np.float64)),  # (d, 2): what the cells of each row say of its last factor
     ("scaling", array(np.float64)),  # (G, B, Kp + 2, Kp): what the update of scales needs, by group; or nothing
 ])  # fmt: skip
 

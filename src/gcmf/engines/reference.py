@@ -50,6 +50,18 @@ class ReferenceEngine(HostState):
                     scaling[block.relation] += block.times * row
         return self._summary(e, totals, scaling, given)
 
+    def lean(self, e: int, k: int, given: Given) -> Floats:
+        """1/C_kk − α and y_k/C_kk − α m, with C = A⁻¹ and y = A⁻¹h of each row."""
+        out, at = np.zeros((2, self._problem.sizes[e])), int(given.on[e][:k].sum())
+        for i in range(self._problem.sizes[e]):
+            A, h, seen = self._system(e, i, given, [self._form(e, i, b, given) for b in range(len(self._cells[e]))])
+            if not seen.any():
+                continue
+            spread, (mean, precision) = np.linalg.inv(A)[at, at], self._expected(e, i, given)
+            found = np.linalg.solve(A, h)[at]
+            out[:, i] = max(1.0 / spread - precision[at], 0.0), found / spread - precision[at] * mean[at]
+        return out
+
     def _form(self, e: int, i: int, b: int, given: Given, *, again: bool = False) -> Form:
         """m, v, w, wz and the values of the cells of row i in block b; `again`: with other random numbers."""
         block, (j, x, times) = self._problem.blocks[e][b], self._cells[e][b][i]

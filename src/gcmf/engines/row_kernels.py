@@ -726,6 +726,49 @@ def weigh_rows(passes, scratches):
 
 
 @kernel
+def lean_rows(passes, scratches):
+    """What the cells of each row say of its last factor, all else that the row has being integrated out: `leaning`.
+
+    With C = A⁻¹ and y = A⁻¹h of the system with the factor's prior, N(m, 1/α): precision 1/C_kk − α, and what that
+    precision times the mean would be, y_k/C_kk − α m.
+    """
+    rows, scratch = passes[0], scratches[0]
+    edges, turn = array_of(rows.edges, None, np.int64), array_of(rows.turn, None, np.int64)
+    blocks, present = array_of(rows.blocks, None, BLOCK), array_of(rows.present, None, np.bool_)
+    n, last, width = rows.n_factors + len(blocks), rows.n_factors - 1, rows.width
+    sums = array_of(scratch.row_sums, (len(blocks), width + 4, width), np.float64)
+    A = array_of(scratch.system, (n + 2, n // LANES * LANES + LANES), np.float64)
+    out, at = array_of(rows.leaning, (edges[-1], 2), np.float64), A.shape[1] - 1
+    means = array_of(rows.prior_mean, (edges[-1] if rows.own_means else 1, rows.n_factors), np.float64)
+    alphas = array_of(rows.prior_precision, (edges[-1] if rows.own_precisions else 1, rows.n_factors), np.float64)
+    r = take(turn)
+    while r < len(edges) - 1:
+        for row in range(edges[r], edges[r + 1]):
+            if not present[row]:
+                continue
+            call(rows.copy_row, (place_of(rows), row, place_of(scratch), False))
+            for b in range(len(blocks)):
+                call(rows.sum_row, (place_of(rows), b, row, place_of(scratch), place_of(sums[b])))
+            found = 0.0
+            for turned in range(2):
+                _fill_system(rows, row, scratch, A)
+                for k in range(n):
+                    if A[k, k] < 0.0:
+                        A[k, k] = 1.0
+                    if turned == 1:
+                        A[k, at] = 1.0 if k == last else 0.0
+                reduce(A, n)
+                substitute(A, n)
+                found = A[n, last]
+                if turned == 0:
+                    out[row, 1] = found
+            precision = alphas[row if rows.own_precisions else 0, last]
+            out[row, 0] = max(1.0 / found - precision, 0.0)
+            out[row, 1] = out[row, 1] / found - precision * means[row if rows.own_means else 0, last]
+        r = take(turn)
+
+
+@kernel
 def base_rows(passes, scratches):
     """The sums of the first row of each wanted block, into its `base`."""
     rows, scratch = passes[0], scratches[0]

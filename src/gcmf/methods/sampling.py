@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gcmf.methods.gibbs import Chain
+from gcmf.model import moves
 from gcmf.model.conditionals import begin
 from gcmf.model.draws import n_kept
+from gcmf.model.hyper import update_alpha_prior
 from gcmf.model.recording import Recorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from numpy.typing import NDArray
 
     from gcmf.engines.base import Engine, State
     from gcmf.model.draws import Draws
@@ -22,9 +27,12 @@ if TYPE_CHECKING:
 
 #: R-hat of predictors above which chains have not mixed.
 MIXED = 1.1
+#: Size of factors that are added, of one that explains all: they are to grow if the data want them.
+SMALL = 0.3
 
 
-class Sampled(NamedTuple):
+@dataclass(frozen=True)
+class Sampled:
     """What remains of the chains."""
 
     draws: Draws
@@ -41,45 +49,72 @@ class Sampled(NamedTuple):
         return bool((self.draws.r_hat <= MIXED).all())
 
 
-def sample(  # noqa: PLR0913 - what sampling is made of
-    spec: Spec, engine: Engine, posterior: Posterior, state: State, *, options: FitOptions, seed: int,
-    report: Callable[[int, float, Chain], bool],
-) -> Sampled | None:  # fmt: skip
-    """Run `n_chains` chains from a variational solution; None if `report` ends them before anything was kept.
+class Sampling:
+    """Runs `n_chains` chains from a variational solution.
 
     Each sweeps n_burn times, and then n_samples times, of which as many states are kept as memory allows.
     """
-    points, start, first, hyper = begin(spec, posterior, state)
-    recorder = Recorder(spec, posterior, state, seed=seed)
-    n_draws = options.n_samples * options.n_chains
-    every = -(-n_draws // n_kept(spec.sizes, spec.ends, posterior.n_factors, n_draws))
-    trace: list[float] = []
-    probes: list[list[np.ndarray]] = []
-    stopped, any_kept = False, False
-    for c in range(options.n_chains):
-        engine.place(first.copy())
-        chain = Chain(points, engine, start, hyper, seed=seed + c)
-        probes.append([])
-        for n in range(options.n_burn + options.n_samples):
-            chain.sweep(adapting=n < options.n_burn)
-            trace.append(chain.log_joint)
-            if n >= options.n_burn:
+
+    def __init__(self, spec: Spec, engine: Engine, options: FitOptions, *, seed: int) -> None:
+        self._spec, self._engine, self._options, self._seed = spec, engine, options, seed
+        self._trace: list[float] = []
+        self._probes: list[list[NDArray[Any]]] = []
+
+    def run(
+        self, posterior: Posterior, state: State, report: Callable[[int, float, Chain], bool]
+    ) -> Sampled | None:
+        """Draw, until `report` says that it is enough, or all is drawn; None if nothing was by then."""
+        options, engine = self._options, self._engine
+        if self._spec.priors.vague:
+            # Under a vague prior, α has a posterior that cannot be normalized: a factor could shrink to nothing and
+            # never come back.
+            posterior = update_alpha_prior(self._spec, posterior)
+        posterior, state = self._widened(posterior, state)
+        spec, start, first, hyper = begin(self._spec, posterior, state)
+        recorder, stopped = Recorder(self._spec, posterior, state, seed=self._seed), False
+        n_draws = options.n_samples * options.n_chains
+        every = -(-n_draws // n_kept(spec.sizes, spec.ends, posterior.n_factors, n_draws))
+        for c in range(options.n_chains):
+            engine.place(first.copy())
+            self._probes.append([])
+            stopped = self._one(Chain(spec, engine, start, hyper, seed=self._seed + c), recorder, every, report)
+            if stopped:
+                break
+        if not recorder.n:
+            return None
+        # Of a chain that was stopped, nothing; of the first one, what there is.
+        whole = [chain for chain in self._probes if len(chain) == options.n_samples] or self._probes[:1]
+        return Sampled(*recorder.finish(np.array(whole)), self._trace, stopped)
+
+    def _one(
+        self, chain: Chain, recorder: Recorder, every: int, report: Callable[[int, float, Chain], bool]
+    ) -> bool:
+        """Run a chain; whether it was stopped, or has left the numbers."""
+        for n in range(-self._options.n_burn, self._options.n_samples):
+            chain.sweep(adapting=n < 0)
+            self._trace.append(chain.log_joint)
+            if not np.isfinite(chain.log_joint):
+                return True
+            if n >= 0:
                 drawn = chain.fetch()
                 recorder.add(chain.posterior, drawn)
-                probes[-1].append(recorder.probe(chain.posterior, drawn))
-                if (n - options.n_burn) % every == every - 1 or not any_kept:
+                self._probes[-1].append(recorder.probe(chain.posterior, drawn))
+                if n % every == every - 1 or not recorder.n:
                     recorder.keep(chain.posterior, drawn)
-                    any_kept = True
-            if not np.isfinite(chain.log_joint) or report(len(trace), chain.log_joint, chain):
-                stopped = True
-                break
-        if stopped:
-            break
-    if not any_kept:
-        return None
-    # Of an interrupted chain as much as all others have.
-    whole = [chain for chain in probes if len(chain) >= min(4, options.n_samples)] or probes[:1]
-    length = min(map(len, whole))
-    chains = np.array([chain[:length] for chain in whole])
-    draws, means, mean_state = recorder.finish(chains, np.where(posterior.on, 1.0, 0.0))
-    return Sampled(draws, means, mean_state, trace, stopped)
+            if report(len(self._trace), chain.log_joint, chain):
+                return True
+        return False
+
+    def _widened(self, posterior: Posterior, state: State) -> tuple[Posterior, State]:
+        """Add weak factors up to the number that was asked for: draws do not overfit, and gain by them."""
+        n = 0 if self._options.n_factors == "auto" else self._options.n_factors - posterior.n_factors
+        if n <= 0 or self._options.pattern is not None:
+            return posterior, state
+        self._engine.place(state.copy())
+        everywhere = np.ones((len(posterior.on), n), dtype=bool)
+        rng = np.random.default_rng(self._seed)
+        wider = moves.extend(self._spec, self._engine, posterior, everywhere, rng)
+        sizes = np.ones(wider.on.shape)
+        sizes[:, -n:] = SMALL**2
+        self._engine.scale(sizes)
+        return wider._replace(n_weak=posterior.n_weak + n), self._engine.fetch()

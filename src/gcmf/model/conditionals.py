@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.special import gammaln
 
 from gcmf.gamma import Gamma, log_density
-from gcmf.model.hyper import MIN_BIAS_SCALE, update_alpha_prior
+from gcmf.model.hyper import MIN_BIAS_SCALE
 from gcmf.model.posterior import BiasPrior
 from gcmf.model.regression import Coefficients, Regression, added, precision_of, products_of
 
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 #: Prior shape of the precision of a scale, and of the variance of a source column's coefficients: the prior's center is
 #: what variational Bayes found, and weighs as much as one number.
 WEAK_SHAPE = 0.5
+#: By how much the logarithm of the shape of a prior of α may differ from what variational Bayes found; and steps of its
+#: walk in each sweep.
+POOLING_DEVIATION, N_TRIES = 1.5, 5
 #: Conjugate gradients for many coefficients end at this share of the first residual, or after so many steps.
 CLOSE, MAX_STEPS = 1e-6, 200
 
@@ -38,22 +42,20 @@ class Hyper(NamedTuple):
 
     bias: Gamma
     """Of 1/σ² of a bias layer: shape −1 and rate 0 are flat in σ²."""
+    pooling: Gamma | None
+    """Where the shapes and rates of the priors of α lie, (E, 1); None: those that a user gave stay."""
     beta: Gamma | None
     """Of the precisions of scales, (M, 1)."""
     columns: tuple[Gamma, ...]
     """Of 1/a of the source columns of each regression, (G,)."""
+    patterns: bool = True
+    """Whether it is drawn which factors live in which sets, where that can be."""
 
 
 def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posterior, State, Hyper]:
-    """Where chains start: the means of a variational fit as points, and priors that its estimates center.
-
-    Under a vague prior, α has a posterior that cannot be normalized: a factor could shrink to nothing and never come
-    back. So its prior is a learned one.
-    """
-    if spec.priors.vague:
-        posterior = update_alpha_prior(spec, posterior)
-    points = state.copy()
-    for array in (*points.var, *points.bias_var):
+    """Where chains start: the means of a variational fit as points, and priors that its estimates center."""
+    start = state.copy()
+    for array in (*start.var, *start.bias_var):
         array[:] = 0.0
     beta, scales = None, posterior.scales
     if scales is not None:
@@ -64,14 +66,14 @@ def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posteri
     columns = tuple(Gamma(WEAK_SHAPE, WEAK_SHAPE * r.q.by_column) for r in posterior.regressions)
     regressions = tuple(r._replace(q=_point(r.q, r.q.mean)) for r in posterior.regressions)
     posterior = posterior._replace(
-        alpha=_points(posterior.alpha.mean), scales=scales, regressions=regressions,
+        alpha=points(posterior.alpha.mean), scales=scales, regressions=regressions,
         parameters=tuple(lik.pinned(p) for lik, p in zip(spec.likelihoods, posterior.parameters, strict=True)),
         bias=posterior.bias._replace(var=np.zeros_like(posterior.bias.var)),
     )  # fmt: skip
-    return replace(spec, point=True), posterior, points, Hyper(Gamma(-1.0, 0.0), beta, columns)
+    return replace(spec, point=True), posterior, start, Hyper(Gamma(-1.0, 0.0), posterior.alpha_prior if spec.priors.vague else None, beta, columns)
 
 
-def _points(values: Floats) -> Gamma:
+def points(values: Floats) -> Gamma:
     """Numbers as Gammas hold them of which only the mean is looked at."""
     return Gamma(np.ones_like(values), 1.0 / values)
 
@@ -87,7 +89,45 @@ def draw_alpha(spec: Spec, posterior: Posterior, rng: np.random.Generator) -> Po
         S, d, prior = S.sum(axis=0), (d * on).sum(axis=0), Gamma(prior.shape[0], prior.rate[0])
     drawn = rng.gamma(prior.shape + d / 2.0) / (prior.rate + S / 2.0)
     free = on & ~spec.unit_variance[:, None]
-    return posterior._replace(alpha=_points(np.where(free, drawn, posterior.alpha.mean)))
+    return posterior._replace(alpha=points(np.where(free, drawn, posterior.alpha.mean)))
+
+
+def draw_alpha_prior(spec: Spec, posterior: Posterior, hyper: Hyper, rng: np.random.Generator) -> Posterior:
+    """The Gamma(a_e, b_e) of which the α of a set are drawn: log a by Metropolis' rule with b integrated out, then b.
+
+    b ~ Gamma(½, ½/b₀) and log a ~ N(log a₀, POOLING_DEVIATION²), around what variational Bayes found. With n values of α
+    and their sum s, p(α|a) ∝ Πα^a Γ(an + ½) / (Γ(a)ⁿ (s + ½/b₀)^(an + ½)).
+    """
+    if hyper.pooling is None:
+        return posterior
+    shape, rate = posterior.alpha_prior.shape.copy(), posterior.alpha_prior.rate.copy()
+    on = posterior.on.any(axis=0, keepdims=True) if spec.common else posterior.on
+    steps, luck = rng.standard_normal((len(shape), N_TRIES)), np.log(rng.random((len(shape), N_TRIES)))
+    drawn = rng.standard_gamma
+    for e, held in enumerate(on):
+        if not held.any() or spec.unit_variance[e]:
+            continue
+        alpha, first, center = posterior.alpha.mean[e, held], WEAK_SHAPE / hyper.pooling.rate[e, 0], hyper.pooling.shape[e, 0]
+        n, total, logs = len(alpha), alpha.sum(), np.log(alpha).sum()
+
+        def density(log_a: float) -> float:
+            a = np.exp(log_a)
+            away = (log_a - np.log(center)) / POOLING_DEVIATION
+            return float(a * logs + gammaln(a * n + WEAK_SHAPE) - n * gammaln(a)
+                         - (a * n + WEAK_SHAPE) * np.log(total + first) - 0.5 * away**2)
+
+        here = float(np.log(shape[e, 0]))
+        now = density(here)
+        for step, bar in zip(steps[e], luck[e]):
+            there = here + POOLING_DEVIATION * step / np.sqrt(n)
+            then = density(there)
+            if bar < then - now:
+                here, now = there, then
+        shape[e] = np.exp(here)
+        rate[e] = drawn(shape[e, 0] * n + WEAK_SHAPE) / (total + first)
+    if spec.common:
+        shape[:], rate[:] = shape[0], rate[0]
+    return posterior._replace(alpha_prior=Gamma(shape, rate))
 
 
 def draw_scales(
@@ -117,7 +157,7 @@ def draw_scale_prior(scales: RelationScales, hyper: Hyper, rng: np.random.Genera
     """β_mk ~ Gamma(a + ½, b_m + d²/2)."""
     assert hyper.beta is not None
     rate = hyper.beta.rate + scales.mean**2 / 2.0
-    return scales._replace(beta=_points(rng.gamma(hyper.beta.shape + 0.5, size=rate.shape) / rate))
+    return scales._replace(beta=points(rng.gamma(hyper.beta.shape + 0.5, size=rate.shape) / rate))
 
 
 def draw_parameters(spec: Spec, posterior: Posterior, measured: Floats, rng: np.random.Generator) -> Posterior:

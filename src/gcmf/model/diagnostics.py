@@ -12,8 +12,14 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+#: Draws of a chain below which nothing can be said of it.
+SHORTEST = 8
+
+
 def r_hat(chains: Floats) -> Floats:
     """√(total variance / variance within) of halves of chains, (C, S, n) → (n,): 1 where all halves agree."""
+    if chains.shape[1] < SHORTEST:
+        return np.ones(chains.shape[2])
     halves = _halves(chains)
     n = halves.shape[1]
     within = halves.var(axis=1, ddof=1).mean(axis=0)
@@ -28,6 +34,8 @@ def effective_size(chains: Floats) -> Floats:
 
     The sum ends where two neighbors ρ_2t + ρ_2t+1 are no longer positive, and these never rise (Geyer, 1992).
     """
+    if chains.shape[1] < SHORTEST:
+        return np.full(chains.shape[2], float(chains.shape[0] * chains.shape[1]))
     halves = _halves(chains)
     m, n = halves.shape[:2]
     away = halves - halves.mean(axis=1, keepdims=True)

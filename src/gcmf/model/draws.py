@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 #: Bytes that the kept states take at most, unless so few would be left.
-MAX_BYTES = 128 << 20
+MAX_BYTES = 256 << 20
 MIN_KEPT = 20
 
 

@@ -45,6 +45,7 @@ class Recorder:
         self._kept: list[_Kept] = []
         self._unit = _unit(spec, state)
         self._sums: _Sums | None = None
+        self._on = np.zeros(posterior.on.shape)
         self.probes = [_pairs(spec, m, self._rng) for m in range(len(spec.ends))]
 
     def probe(self, posterior: Posterior, state: State) -> Floats:
@@ -64,6 +65,7 @@ class Recorder:
         """Add a state to the running means."""
         if self._sums is None:
             self._sums = _Sums(posterior, state)
+        self._on += posterior.on
         self._sums.add(posterior, state)
 
     def keep(self, posterior: Posterior, state: State) -> None:
@@ -133,7 +135,12 @@ class Recorder:
             for at, n in enumerate(gone):
                 biases[layers[n]][rows] = center[layers[n]][rows] + told[:, at] + noise[:, at]
 
-    def finish(self, chains: Floats, inclusion: Floats) -> tuple[Draws, Posterior, State]:
+    @property
+    def n(self) -> int:
+        """States that were kept."""
+        return len(self._kept)
+
+    def finish(self, chains: Floats) -> tuple[Draws, Posterior, State]:
         """All draws that were kept, and means and variances over all that were added; `chains` are probes (C, S, n)."""
         spec, kept = self._spec, self._kept
         assert self._sums is not None and kept
@@ -149,11 +156,13 @@ class Recorder:
             biases=tuple(np.stack([one.biases[n] for one in kept]) for n in range(len(spec.biased))),
             scales=np.stack([one.scales for one in kept]),
             parameters=tuple(np.stack([one.parameters[m] for one in kept]) for m in range(len(spec.ends))),
-            offset=spec.offset, ends=np.array(spec.ends), mates=np.ascontiguousarray(mates), inclusion=inclusion,
+            offset=spec.offset, ends=np.array(spec.ends), mates=np.ascontiguousarray(mates), inclusion=self._on / self._sums.n,
             effective=np.array([np.quantile(size[part], WORST) for part in parts]),
             r_hat=np.array([np.quantile(ratio[part], 1.0 - WORST) for part in parts]),
         )  # fmt: skip
-        return (draws, *self._sums.finish())
+        posterior, state = self._sums.finish()
+        # A factor that was ever on is one of the model's.
+        return draws, posterior._replace(on=self._on > 0), state
 
 
 class _Kept(NamedTuple):
@@ -167,7 +176,7 @@ class _Sums:
     """Sums and sums of squares of all that is drawn."""
 
     def __init__(self, posterior: Posterior, state: State) -> None:
-        self.posterior, self._n = posterior, 0
+        self.posterior, self.n = posterior, 0
         self._dtype = state.mean[0].dtype
         self._totals = [np.zeros((2, *a.shape)) for a in self._arrays(posterior, state)]
 
@@ -179,7 +188,7 @@ class _Sums:
         ]  # fmt: skip
 
     def add(self, posterior: Posterior, state: State) -> None:
-        self._n += 1
+        self.n += 1
         for total, array in zip(self._totals, self._arrays(posterior, state), strict=True):
             wide = array.astype(np.float64)
             total[0] += wide
@@ -187,7 +196,7 @@ class _Sums:
 
     def finish(self) -> tuple[Posterior, State]:
         """Means, and variances in place of those that a variational fit would have."""
-        moments = [(t[0] / self._n, np.maximum(t[1] / self._n - (t[0] / self._n) ** 2, 0.0)) for t in self._totals]
+        moments = [(t[0] / self.n, np.maximum(t[1] / self.n - (t[0] / self.n) ** 2, 0.0)) for t in self._totals]
         found, posterior = iter(moments), self.posterior
         E, layers = len(posterior.on), len(posterior.bias.mean)
         factors, biases = [next(found) for _ in range(E)], [next(found) for _ in range(layers)]
