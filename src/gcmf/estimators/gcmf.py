@@ -19,6 +19,7 @@ from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import (
     Frame,
     bias_table,
+    diagnostic_table,
     effect_table,
     explained_table,
     factor_table,
@@ -110,7 +111,8 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     Attributes
     ----------
     n_iter_, status_, elbo_, elbo_trace_, n_factors_active_
-        How the fit went; `status_` says in words what to do if it did not converge.
+        How the fit went; `status_` says in words what to do if it did not converge. Of a sampled model, the bound is
+        the log joint density, after every sweep of every chain.
     """
 
     n_factors: int | Literal["auto"] = field(default="auto", kw_only=False)
@@ -249,9 +251,20 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         no part of the structure, but with which predictions are better than without. Their role is "weak".
 
         Where relations have scales, each may see a factor or not, and `strengths` tells how it does.
+
+        A sampled model has a column `P(set)` for every entity set: how probable it is that the set holds the factor.
         """
         check_choice("weak", weak)
         return give(structure_table(self.fitted_, weak=weak), self._frame, name="factor")
+
+    def diagnostics(self) -> Frame:
+        """Of a sampled model, a row per relation: draws that were kept, `effective` ones, and `r_hat`.
+
+        Both are of the predictors of 300 random cells; of twenty of them, one is worse than that. An `r_hat` near 1
+        says that the halves of all chains agree; above 1.1 the fit warns. Without draws the table is empty.
+        """
+        names = [relation.name for relation in self.fitted_.schema.relations]
+        return give(diagnostic_table(self.fitted_.draws, names), self._frame, name="relation")
 
     def variance_explained(self, *, weak: bool = False) -> Frame:
         """Relation × factor: the share of each relation's variance (0/1 and counts: deviance) that each explains.
@@ -405,7 +418,8 @@ class GCMF(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             for r, total in zip(fitted.schema.relations, fitted.explained.total, strict=True)
         )
         factors, sweeps = counted(fitted.n_factors, "active factor"), counted(self.n_iter_, "sweep")
-        fit_line = f"{sweeps}, ELBO {self.elbo_:,.1f}, {self.status_}"
+        bound = "ELBO" if fitted.draws is None else "log joint density"
+        fit_line = f"{sweeps}, {bound} {self.elbo_:,.1f}, {self.status_}"
         return "\n  ".join([head, f"{factors}: {counts}", fit_line, *relations])
 
     # --- names to numbers --------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ class Chain:
                 for _ in range(N_DECIDED):
                     posterior = self._inclusion.decided(self.engine, posterior, e, key=key, rng=rng)
             swept.append(self.engine.sweep(e, given_of(spec, posterior)._replace(key=key)))
-        posterior = self._silenced(posterior)
+            posterior = self._silenced(posterior)
         given = given_of(spec, posterior)
         measured = np.fmax.reduce([of_set.measured for of_set in swept])
         posterior = told(self.engine, posterior, Moments.swept(swept), swept=True)

@@ -111,6 +111,16 @@ COLLECTIVE = {
         "on": Piece(("relations", "factors"), types=("bool",)),
         "mate": Piece(("factors",), 0.0, types=("int64",)),
     },
+    "draws?": {
+        "factors": Each(Piece(("draws", "members+1", "factors"), types=("float16",)), of="entities"),
+        "unit": Piece(("entities", "factors"), 1e-30),
+        "biases": Each(Piece(("draws", "ends+1"), types=("float32",)), of="layers"),
+        "scales": Piece(("draws", "relations", "factors")),
+        "parameters": Each(Piece(("draws", "parameters")), of="relations"),
+        "inclusion": Piece(("entities", "factors"), 0.0, 1.0),
+        "effective": Piece(("relations",), 0.0, math.inf),
+        "r_hat": Piece(("relations",), 0.0, math.inf),
+    },
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),
