@@ -152,7 +152,8 @@ def draw_cells(spec, posterior, state, rng):
 def statistics(spec, posterior, state):
     """Numbers whose distribution is to stay."""
     shape, rate = (np.tanh(np.log(a / b) / 4.0).sum() for a, b in zip((posterior.alpha_prior.shape, posterior.alpha_prior.rate), (ALPHA.shape, ALPHA.rate), strict=True))
-    found = {"shape": shape, "rate": rate, "alpha": (np.log(posterior.alpha.mean) * posterior.on).sum(), "on": posterior.on.sum()}
+    spread = (np.log(posterior.alpha.mean)).std(axis=1).sum()
+    found = {"spread": spread, "shape": shape, "rate": rate, "alpha": (np.log(posterior.alpha.mean) * posterior.on).sum(), "on": posterior.on.sum()}
     for e, u in enumerate(state.mean):
         found[f"u{e}"], found[f"square{e}"] = u[0].sum(), np.log1p((u**2).sum())
     for n in np.flatnonzero(spec.has_bias):

@@ -264,7 +264,7 @@ def test_a_newer_format_is_refused(model, tmp_path, monkeypatch):
     monkeypatch.setattr(container, "FORMAT_VERSION", 8)
     model.save(tmp_path / "m.gcmf")
     monkeypatch.undo()
-    with pytest.raises(StorageError, match="has format version 7, and this gcmf reads versions up to 6"):
+    with pytest.raises(StorageError, match="has format version 8, and this gcmf reads versions up to 7"):
         gcmf.load(tmp_path / "m.gcmf")
 
 

@@ -99,7 +99,7 @@ class Sampling:
                 drawn = chain.fetch()
                 recorder.add(chain.posterior, drawn)
                 self._probes[-1].append(recorder.probe(chain.posterior, drawn))
-                if n % every == every - 1 or not recorder.n:
+                if n % every == 0:
                     recorder.keep(chain.posterior, drawn)
             if report(len(self._trace), chain.log_joint, chain):
                 return True

@@ -87,7 +87,7 @@ def draw_alpha(spec: Spec, posterior: Posterior, rng: np.random.Generator) -> Po
     on, S, d, prior = posterior.on, posterior.moments.square, spec.n_entities[:, None], posterior.alpha_prior
     if spec.common:
         S, d, prior = S.sum(axis=0), (d * on).sum(axis=0), Gamma(prior.shape[0], prior.rate[0])
-    drawn = rng.gamma(prior.shape + d / 2.0) / (prior.rate + S / 2.0)
+    drawn = rng.gamma(np.broadcast_to(prior.shape + d / 2.0, S.shape)) / (prior.rate + S / 2.0)
     free = on & ~spec.unit_variance[:, None]
     return posterior._replace(alpha=points(np.where(free, drawn, posterior.alpha.mean)))
 

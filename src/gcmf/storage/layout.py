@@ -208,7 +208,7 @@ class Matcher:
                 self._agree(self.member_of(dim, at), size, where)
         if value.dtype == np.bool_ or not value.size:
             return
-        low, high = value.min(), value.max()
+        low, high = float(value.min()), float(value.max())  # float16 could not be compared with its own limits
         if not (math.isfinite(low) and math.isfinite(high)):
             msg = f"{where} holds numbers that are not finite"
             raise MalformedError(msg)
