@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 from unittest import mock
 
 import numpy as np
@@ -27,6 +28,14 @@ from gcmf.model.regression import Coefficients, Regression, told
 from gcmf.model.spec import build
 from gcmf.options import FitOptions
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gcmf.engines.base import Engine, Problem
+    from gcmf.model.spec import Spec
+
+    Tables = list[np.ndarray]
+
 #: Entities of each set.
 SIZES = {"a": 7, "b": 6, "c": 5}
 ALPHA, TAU, BIAS, BETA, COLUMN = Gamma(4.0, 4.0), (4.0, 2.0), Gamma(4.0, 2.0), Gamma(4.0, 4.0), Gamma(4.0, 1.0)
@@ -39,7 +48,7 @@ POOLING = {"POOLING_DEVIATION": 0.3, "WEAK_SHAPE": 4.0}
 class Case:
     """A schema: (rows, columns, likelihood) of each relation, and what else it has."""
 
-    relations: tuple
+    relations: tuple[tuple[str, str, str], ...]
     covariates: bool = False
     scales: bool = False
     bias: bool = True
@@ -48,7 +57,7 @@ class Case:
     pooled: bool = False
     weighted: bool = False
 
-    def build(self, rng, tables=None):
+    def build(self, rng: np.random.Generator, tables: Tables | None = None) -> tuple[Spec, Problem]:
         """Spec and problem with these cells, or any, without their being standardized."""
         relations = []
         for m, (rows, cols, kind) in enumerate(self.relations):
@@ -68,17 +77,19 @@ class Case:
         priors = {"alpha_shape": 1e-10, "alpha_rate": 1e-10, "tau_shape": TAU[0], "tau_rate": TAU[1]}
         options = FitOptions(n_factors=self.n_factors, bias=self.bias, relation_scales=self.scales, priors=priors)
         spec, problem = build(data, options)
-        blocks = tuple(tuple(replace(b, center=0.0, scale=1.0, offset=OFFSET) for b in of_set) for of_set in problem.blocks)
+        blocks = tuple(
+            tuple(replace(b, center=0.0, scale=1.0, offset=OFFSET) for b in of_set) for of_set in problem.blocks
+        )
         n = len(spec.center)
         spec = replace(spec, point=True, center=np.zeros(n), scale=np.ones(n), offset=np.full(n, OFFSET))
         return spec, replace(problem, blocks=blocks)
 
 
-def _features(d):
+def _features(d: int) -> pd.DataFrame:
     return pd.DataFrame({"x": np.linspace(-1.0, 1.5, d), "y": np.cos(np.arange(d) * 2.0)})
 
 
-def draw_prior(case, spec, rng):
+def draw_prior(case: Case, spec: Spec, rng: np.random.Generator) -> tuple[Posterior, State]:
     """Everything but cells: a posterior of points, and a state."""
     E, K, M = len(spec.sizes), case.n_factors, len(spec.ends)
     on = _pattern(spec, K, rng) if case.patterns else np.ones((E, K), bool)
@@ -122,7 +133,7 @@ def draw_prior(case, spec, rng):
     return posterior, state
 
 
-def _pattern(spec, K, rng):
+def _pattern(spec: Spec, K: int, rng: np.random.Generator) -> np.ndarray:
     """Each factor's sets, with probability ∝ exp(−½ Σ log n) over the relations that it reaches."""
     E = len(spec.sizes)
     all_of_them = np.array([[n >> e & 1 for e in range(E)] for n in range(2**E)], bool)
@@ -131,7 +142,7 @@ def _pattern(spec, K, rng):
     return np.stack([all_of_them[rng.choice(2**E, p=weight / weight.sum())] for _ in range(K)], axis=1)
 
 
-def draw_cells(spec, posterior, state, rng):
+def draw_cells(spec: Spec, posterior: Posterior, state: State, rng: np.random.Generator) -> Tables:
     """A table per relation."""
     tables = []
     scales = None if posterior.scales is None else scales_of(posterior.scales, spec.directed)
@@ -145,15 +156,28 @@ def draw_cells(spec, posterior, state, rng):
         elif kind.name == "poisson":
             tables.append(rng.poisson(np.logaddexp(0.0, theta)).astype(float))
         else:
-            tables.append(rng.poisson(np.exp(np.minimum(theta, 12.0)) * rng.gamma(p[0], size=theta.shape) / p[0]).astype(float))
+            tables.append(
+                rng.poisson(np.exp(np.minimum(theta, 12.0)) * rng.gamma(p[0], size=theta.shape) / p[0]).astype(float)
+            )
     return tables
 
 
-def statistics(spec, posterior, state):
+def statistics(spec: Spec, posterior: Posterior, state: State) -> dict[str, float]:
     """Numbers whose distribution is to stay."""
-    shape, rate = (np.tanh(np.log(a / b) / 4.0).sum() for a, b in zip((posterior.alpha_prior.shape, posterior.alpha_prior.rate), (ALPHA.shape, ALPHA.rate), strict=True))
-    spread = (np.log(posterior.alpha.mean)).std(axis=1).sum()
-    found = {"spread": spread, "shape": shape, "rate": rate, "alpha": (np.log(posterior.alpha.mean) * posterior.on).sum(), "on": posterior.on.sum()}
+    shape, rate = (
+        np.tanh(np.log(a / b) / 4.0).sum()
+        for a, b in zip(
+            (posterior.alpha_prior.shape, posterior.alpha_prior.rate), (ALPHA.shape, ALPHA.rate), strict=True
+        )
+    )
+    spread = np.log(posterior.alpha.mean).std(axis=1).sum() if posterior.on.all() else 0.0
+    found = {
+        "spread": spread,
+        "shape": shape,
+        "rate": rate,
+        "alpha": (np.log(posterior.alpha.mean) * posterior.on).sum(),
+        "on": posterior.on.sum(),
+    }
     for e, u in enumerate(state.mean):
         found[f"u{e}"], found[f"square{e}"] = u[0].sum(), np.log1p((u**2).sum())
     for n in np.flatnonzero(spec.has_bias):
@@ -173,7 +197,9 @@ def statistics(spec, posterior, state):
     return found
 
 
-def moved_away(case, make_engine, *, n, sweeps=4, seed=0):
+def moved_away(
+    case: Case, make_engine: Callable[[Problem], Engine], *, n: int, sweeps: int = 4, seed: int = 0
+) -> dict[str, float]:
     """By how many standard errors each statistic has moved on average over n draws, after so many sweeps."""
     rng, changes = np.random.default_rng(seed), []
     plain, _ = case.build(rng)
@@ -221,7 +247,10 @@ def main() -> None:
     for name, case in CASES.items():
         moved = moved_away(case, partial(CpuEngine, dtype="float64", n_threads=1), n=n)
         far = {key: round(float(z), 1) for key, z in moved.items() if abs(z) > 3.5}
-        print(f"{name}: {len(moved)} statistics, the farthest {max(map(abs, moved.values())):.1f}. {far or ''}", flush=True)
+        print(
+            f"{name}: {len(moved)} statistics, the farthest {max(map(abs, moved.values())):.1f}. {far or ''}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

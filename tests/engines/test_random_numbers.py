@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from gcmf.engines.compiled import kernel
-from gcmf.engines.polya_gamma import polya_gamma
+from gcmf.engines.polya_gamma_kernels import polya_gamma
 from gcmf.engines.random_kernels import STREAM, begin, gamma, normal, philox, uniform
 from gcmf.engines.reference import polya_gamma as reference_polya_gamma
 

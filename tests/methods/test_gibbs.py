@@ -68,7 +68,9 @@ def test_rows_have_the_normal_that_their_system_says(name):
     _, reference, _, _ = prepared(case, ReferenceEngine)
     given = given_of(spec, posterior)
     # Of rows that depend on each other, the first to be drawn is looked at.
-    A, h, seen = reference._system(0, 0, given, [reference._form(0, 0, b, given) for b in range(len(reference._cells[0]))])
+    A, h, seen = reference._system(
+        0, 0, given, [reference._form(0, 0, b, given) for b in range(len(reference._cells[0]))]
+    )
     mean, cov = np.linalg.solve(A, h), np.linalg.inv(A)
     layers = [block.layer for block in reference._problem.blocks[0]]
     draws = []
@@ -89,9 +91,8 @@ def test_engines_agree_on_what_rows_lean_to(name):
     found = []
     for make in (CPU, ReferenceEngine):
         spec, engine, posterior, _ = prepared(case, make)
-        found.append(np.stack([engine.lean(e, k, given_of(spec, posterior)) for e in range(3) for k in range(2)], axis=0)
-                     if len({*spec.sizes}) == 1 else
-                     [engine.lean(e, k, given_of(spec, posterior)) for e in range(3) for k in range(2)])  # fmt: skip
+        given = given_of(spec, posterior)
+        found.append([engine.lean(e, k, given) for e in range(3) for k in range(2)])
     for mine, theirs in zip(*found, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-8, atol=1e-9)
     assert max(np.abs(a).max() for a in found[0]) > 0.1

@@ -153,8 +153,8 @@ class Given(NamedTuple):
     scales: Scales | None = None
     """Of relations and factors; None where all are 1. A row then sees its partners' u times d."""
     key: int | None = None
-    """Rows are not updated but drawn, if there is a key: each from what it is given all else, all being points. The same
-    key and state give the same draw."""
+    """Rows are not updated but drawn, if there is a key: each from its conditional, all being points. The same key and
+    state give the same draw."""
 
 
 class Swept(NamedTuple):
@@ -226,7 +226,7 @@ class Engine(Protocol):
         """
 
     def lean(self, e: int, k: int, given: Given) -> Floats:
-        """What the cells of each row of set e say of its factor k, all else that the row has being integrated out, (2, d).
+        """What the cells of each row of set e say of its factor k, the rest of the row being integrated out, (2, d).
 
         With points for all else: the precision of what they say, and that precision times its mean; zeros for an entity
         without cells. Given a key, with the weights that a sweep with that key would draw.

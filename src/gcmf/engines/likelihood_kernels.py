@@ -20,7 +20,7 @@ from numba.core.errors import NumbaError
 
 from gcmf.engines import scalars
 from gcmf.engines.compiled import address_of, part
-from gcmf.engines.polya_gamma import polya_gamma
+from gcmf.engines.polya_gamma_kernels import polya_gamma
 from gcmf.engines.random_kernels import CELL, DRAWN, IS_LEFT, STREAM
 from gcmf.engines.simd import array_at, decay, log_one_plus, logarithm
 from gcmf.errors import OptionError
@@ -85,7 +85,7 @@ def _draw_chunk_at(function, dtype):
 
 
 def draw_weights(n, x_at, m_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at, stream_at):
-    """Weights ω ~ PG(t, ψ) and targets x − t/2 + ω shift of n logistic cells, ψ = θ − shift; as `weigh_any` has them."""
+    """Weights ω ~ PG(t, ψ) and targets x − t/2 + ω shift of n logistic cells, ψ = θ − shift, as in `weigh_any`."""
     x, m, seen = array_at(x_at, (n,), real), array_at(m_at, (n,), real), array_at(seen_at, (n,), real)
     weight, target = array_at(weight_at, (n,), real), array_at(target_at, (n,), real)
     p, stream = array_at(p_at, (n_p,), np.float64), array_at(stream_at, (STREAM,), np.uint64)

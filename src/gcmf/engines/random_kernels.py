@@ -13,7 +13,7 @@ import numpy as np
 
 from gcmf.engines.compiled import part
 
-#: Words of a stream: key, whose numbers these are (three words), pairs drawn, a number that is left, and whether one is.
+#: Words of a stream: key, whose numbers these are (three words), pairs drawn, a number left over, and whether one is.
 STREAM = 7
 KEY, CELL, ROW, BLOCK_WORD, DRAWN, LEFT, IS_LEFT = range(STREAM)
 _ROUNDS = 10

@@ -11,7 +11,7 @@ from gcmf.engines.host import HostState, no_scaling
 from gcmf.engines.order import order_of
 
 if TYPE_CHECKING:
-    from gcmf.engines.base import Block, Floats, Given, Problem
+    from gcmf.engines.base import Array, Block, Floats, Given, Problem
 
     Form = tuple[Floats, Floats, Floats, Floats, Floats]
     Row = tuple[Floats, Floats, Floats, Floats]
@@ -190,7 +190,7 @@ class ReferenceEngine(HostState):
         return A, h, seen
 
     def _draw_row(self, e: int, i: int, given: Given, forms: list[Form]) -> None:
-        """u′ ~ N(A⁻¹h, A⁻¹); where some cells have no Gaussian form, this is a proposal q(u′|u), taken as Metropolis does.
+        """u′ ~ N(A⁻¹h, A⁻¹); where some cells have no Gaussian form, a proposal q(u′|u), taken as Metropolis does.
 
         log r = log p(u′, x) − log p(u, x) + log q(u|u′) − log q(u′|u).
         """
@@ -298,7 +298,7 @@ def _row_cells(block: Block, i: int) -> tuple[np.ndarray, Floats, Floats | float
     return partner, (value - block.center) / block.scale, times
 
 
-def _log_normal(y: Floats, mean: Floats, precision: Floats) -> float:
+def _log_normal(y: Array, mean: Array, precision: Floats) -> float:
     """Log N(y; mean, precision⁻¹), without its constant."""
     return float(0.5 * (np.linalg.slogdet(precision)[1] - (y - mean) @ precision @ (y - mean)))
 

@@ -66,8 +66,8 @@ class Likelihood(ABC):
     if_overdispersed: str = ""
     """The way out where cells vary much more around what was fitted than `variance` allows; "" if that cannot be."""
     trials: Callable[..., Any] | None = None
-    """If log p(x|θ) = xψ − t softplus(ψ) up to a function of x, with ψ = θ − shift: the function (x, p) → (t, shift), as
-    plain as those of `CellMath`. Given Pólya-Gamma weights such cells are Gaussian, and rows can be drawn as they are."""
+    """If log p(x|θ) = xψ − t softplus(ψ) up to a function of x, with ψ = θ − shift: the function (x, p) → (t, shift),
+    as plain as those of `CellMath`. Given Pólya-Gamma weights such cells are Gaussian, and rows can be drawn so."""
     searched: bool = False
     """Whether p holds something that no closed form gives: a fit then tries steps of it (`moved`)."""
 

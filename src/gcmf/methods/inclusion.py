@@ -50,10 +50,8 @@ class Inclusion:
                      if free and e not in own | others and not spec.unit_variance[e]]  # fmt: skip
         self._next = dict.fromkeys(self.sets, 0)
 
-    def decided(
-        self, engine: Engine, posterior: Posterior, e: int, *, key: int, rng: np.random.Generator
-    ) -> Posterior:
-        """The posterior with factor after factor of set e on or off; α is `OFF` for one that is to vanish in a sweep."""
+    def decided(self, engine: Engine, posterior: Posterior, e: int, *, key: int, rng: np.random.Generator) -> Posterior:
+        """The posterior with the next factor of set e on or off; α is `OFF` for one that is to vanish in a sweep."""
         K = posterior.n_factors
         k = self._next[e] = (self._next[e] + 1) % K
         tried = posterior.on.copy()
@@ -106,5 +104,7 @@ class Inclusion:
         drawn = rng.choice(grid, p=share / share.sum()) + gap * (rng.random() - 0.5)
         off = there.on.copy()
         off[e, k] = False
-        prices = (reached(self._spec, there)[:, k] & ~reached(self._spec, there._replace(on=off))[:, k]) @ self._spec.price
+        prices = (
+            reached(self._spec, there)[:, k] & ~reached(self._spec, there._replace(on=off))[:, k]
+        ) @ self._spec.price
         return evidence - float(prices), float(np.exp(drawn))

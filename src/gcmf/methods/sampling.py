@@ -60,9 +60,7 @@ class Sampling:
         self._trace: list[float] = []
         self._probes: list[list[NDArray[Any]]] = []
 
-    def run(
-        self, posterior: Posterior, state: State, report: Callable[[int, float, Chain], bool]
-    ) -> Sampled | None:
+    def run(self, posterior: Posterior, state: State, report: Callable[[int, float, Chain], bool]) -> Sampled | None:
         """Draw, until `report` says that it is enough, or all is drawn; None if nothing was by then."""
         options, engine = self._options, self._engine
         if self._spec.priors.vague:
@@ -86,9 +84,7 @@ class Sampling:
         whole = [chain for chain in self._probes if len(chain) == options.n_samples] or self._probes[:1]
         return Sampled(*recorder.finish(np.array(whole)), self._trace, stopped)
 
-    def _one(
-        self, chain: Chain, recorder: Recorder, every: int, report: Callable[[int, float, Chain], bool]
-    ) -> bool:
+    def _one(self, chain: Chain, recorder: Recorder, every: int, report: Callable[[int, float, Chain], bool]) -> bool:
         """Run a chain; whether it was stopped, or has left the numbers."""
         for n in range(-self._options.n_burn, self._options.n_samples):
             chain.sweep(adapting=n < 0)

@@ -1,4 +1,4 @@
-"""Random walks, by Metropolis' rule, of what has no conditional to draw from: dispersions, and scales of some relations."""
+"""Random walks by Metropolis' rule, of what has no conditional to draw from: dispersions, scales of some relations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: The share of steps that should be taken, and by how much a step grows or shrinks after the first tries.
+#: The share of steps that should be taken.
 WANTED = 0.4
 #: The first step of a dispersion, in the units of `Likelihood.moved`.
 FIRST = 0.1
@@ -66,7 +66,7 @@ class Walk:
         there = posterior._replace(scales=scales._replace(mean=moved))
         return self._taken(engine, (posterior, there), measured, rng, kind=1, adapting=adapting)
 
-    def _taken(
+    def _taken(  # noqa: PLR0913 - what a step is made of
         self,
         engine: Engine,
         tried: tuple[Posterior, Posterior],

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from scipy.special import gammaln
 
 from gcmf.gamma import Gamma, log_density
@@ -20,6 +19,7 @@ from gcmf.model.regression import Coefficients, Regression, added, precision_of,
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy import sparse
 
     from gcmf.engines.base import State
     from gcmf.model.posterior import Posterior, RelationScales
@@ -70,7 +70,12 @@ def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posteri
         parameters=tuple(lik.pinned(p) for lik, p in zip(spec.likelihoods, posterior.parameters, strict=True)),
         bias=posterior.bias._replace(var=np.zeros_like(posterior.bias.var)),
     )  # fmt: skip
-    return replace(spec, point=True), posterior, start, Hyper(Gamma(-1.0, 0.0), posterior.alpha_prior if spec.priors.vague else None, beta, columns)
+    return (
+        replace(spec, point=True),
+        posterior,
+        start,
+        Hyper(Gamma(-1.0, 0.0), posterior.alpha_prior if spec.priors.vague else None, beta, columns),
+    )
 
 
 def points(values: Floats) -> Gamma:
@@ -95,50 +100,43 @@ def draw_alpha(spec: Spec, posterior: Posterior, rng: np.random.Generator) -> Po
 def draw_alpha_prior(spec: Spec, posterior: Posterior, hyper: Hyper, rng: np.random.Generator) -> Posterior:
     """The Gamma(a_e, b_e) of which the α of a set are drawn: log a by Metropolis' rule with b integrated out, then b.
 
-    b ~ Gamma(½, ½/b₀) and log a ~ N(log a₀, POOLING_DEVIATION²), around what variational Bayes found. With n values of α
-    and their sum s, p(α|a) ∝ Πα^a Γ(an + ½) / (Γ(a)ⁿ (s + ½/b₀)^(an + ½)).
+    b ~ Gamma(½, ½/b₀) and log a ~ N(log a₀, POOLING_DEVIATION²), around what variational Bayes found.
     """
     if hyper.pooling is None:
         return posterior
     shape, rate = posterior.alpha_prior.shape.copy(), posterior.alpha_prior.rate.copy()
-    on = posterior.on.any(axis=0, keepdims=True) if spec.common else posterior.on
-    steps, luck = rng.standard_normal((len(shape), N_TRIES)), np.log(rng.random((len(shape), N_TRIES)))
-    drawn = rng.standard_gamma
-    for e, held in enumerate(on):
-        if not held.any() or spec.unit_variance[e]:
-            continue
-        alpha, first, center = posterior.alpha.mean[e, held], WEAK_SHAPE / hyper.pooling.rate[e, 0], hyper.pooling.shape[e, 0]
-        n, total, logs = len(alpha), alpha.sum(), np.log(alpha).sum()
-
-        def density(log_a: float) -> float:
-            a = np.exp(log_a)
-            away = (log_a - np.log(center)) / POOLING_DEVIATION
-            return float(a * logs + gammaln(a * n + WEAK_SHAPE) - n * gammaln(a)
-                         - (a * n + WEAK_SHAPE) * np.log(total + first) - 0.5 * away**2)
-
-        here = float(np.log(shape[e, 0]))
-        now = density(here)
-        for step, bar in zip(steps[e], luck[e]):
-            there = here + POOLING_DEVIATION * step / np.sqrt(n)
-            then = density(there)
-            if bar < then - now:
-                here, now = there, then
+    on = np.where(spec.common, posterior.on.any(axis=0), posterior.on)
+    for e in np.flatnonzero(on.any(axis=1) & ~spec.unit_variance).tolist():
+        alpha, first = posterior.alpha.mean[e, on[e]], WEAK_SHAPE / float(hyper.pooling.rate[e, 0])
+        n, here = len(alpha), float(np.log(shape[e, 0]))
+        for step, luck in rng.random((N_TRIES, 2)):
+            there = here + 2.0 * POOLING_DEVIATION * (2.0 * step - 1.0) / np.sqrt(n)
+            away, was = ((at - np.log(hyper.pooling.shape[e, 0])) / POOLING_DEVIATION for at in (there, here))
+            gain = _pooled(alpha, there, first) - _pooled(alpha, here, first) - 0.5 * (away**2 - was**2)
+            here = there if np.log(luck) < gain else here
         shape[e] = np.exp(here)
-        rate[e] = drawn(shape[e, 0] * n + WEAK_SHAPE) / (total + first)
+        rate[e] = rng.gamma(shape[e, 0] * n + WEAK_SHAPE) / (alpha.sum() + first)
     if spec.common:
         shape[:], rate[:] = shape[0], rate[0]
     return posterior._replace(alpha_prior=Gamma(shape, rate))
 
 
+def _pooled(alpha: Floats, log_a: float, first: float) -> float:
+    """Log p(α|a), b ~ Gamma(½, first) integrated out: Πα^a Γ(an + ½) / (Γ(a)ⁿ (Σα + first)^(an + ½)), n of them."""
+    a, n = np.exp(log_a), len(alpha)
+    total = a * n + WEAK_SHAPE
+    return float(a * np.log(alpha).sum() + gammaln(total) - n * gammaln(a) - total * np.log(alpha.sum() + first))
+
+
 def draw_scales(
     posterior: Posterior, hyper: Hyper, sums: Floats, relations: NDArray[np.bool_], rng: np.random.Generator
 ) -> tuple[Posterior, Floats]:
-    """d_m ~ N(A⁻¹h, A⁻¹) of these relations, jointly over the factors, and what their cells gain, (M,); then all β.
+    """d_m ~ N(A⁻¹h, A⁻¹) of these relations, jointly over the factors, and what cells gain, (M,); then all β.
 
     `sums` are of cells times the scales that there were (see `Swept`): what is drawn is by how many times each changes.
     """
     scales, gain = posterior.scales, np.zeros(len(relations))
-    assert scales is not None and hyper.beta is not None
+    assert scales is not None
     mean = scales.mean.copy()
     for m in np.flatnonzero(relations).tolist():
         k = np.flatnonzero(scales.on[m] & (mean[m] != 0.0))
@@ -170,7 +168,7 @@ def draw_parameters(spec: Spec, posterior: Posterior, measured: Floats, rng: np.
 
 
 def draw_bias_prior(spec: Spec, posterior: Posterior, hyper: Hyper, rng: np.random.Generator) -> Posterior:
-    """μ ~ N(Σb/σ²/(1 + n/σ²), 1/(1 + n/σ²)), then 1/σ² ~ Gamma(a + n/2, b + Σ(b − μ)²/2); too few tell nothing of it."""
+    """μ ~ N(Σb/σ²/(1 + n/σ²), 1/(1 + n/σ²)), then 1/σ² ~ Gamma(a + n/2, b + Σ(b − μ)²/2); too few tell nothing."""
     n, scale, sums, biased = spec.n_bias, posterior.bias.scale, posterior.moments, spec.has_bias
     var = 1.0 / (1.0 + n / scale)
     mean = np.where(biased, var * sums.bias_sum / scale + np.sqrt(var) * rng.standard_normal(len(n)), 0.0)
@@ -182,9 +180,7 @@ def draw_bias_prior(spec: Spec, posterior: Posterior, hyper: Hyper, rng: np.rand
     return posterior._replace(bias=BiasPrior(mean, np.zeros_like(var), wide))
 
 
-def draw_coefficients(
-    posterior: Posterior, hyper: Hyper, rng: np.random.Generator, *, biases: bool
-) -> Posterior:
+def draw_coefficients(posterior: Posterior, hyper: Hyper, rng: np.random.Generator, *, biases: bool) -> Posterior:
     """w of every factor, or bias layer, that regresses; then the variance of each source column. Sums follow."""
     regressions, moments = list(posterior.regressions), posterior.moments
     for n, old in enumerate(regressions):
@@ -201,7 +197,7 @@ def draw_coefficients(
 def _coefficients(old: Regression, precision: Floats, products: Floats, rng: np.random.Generator) -> Floats:
     """w ~ N(α C H, C), C = (α G + 1/v)⁻¹, in units of √v: B = I + α √v G √v.
 
-    Where features are many, B y = α √v H + e with e ~ N(0, B) is solved by conjugate gradients, which is a draw as well.
+    Where features are many, B y = α √v H + e with e ~ N(0, B) is solved by conjugate gradients: a draw as well.
     """
     design = old.design
     root = np.sqrt(np.outer(old.q.by_column, old.q.by_target))[design.group]

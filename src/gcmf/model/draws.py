@@ -23,7 +23,7 @@ MIN_KEPT = 20
 class Draws(NamedTuple):
     """S states of a chain, or of several one after the other. The last row of each array is of an entity unlike all.
 
-    Factors are kept as float16 in a unit of their own, a power of two, which costs predictors three digits of a percent.
+    Factors are kept as float16, in a unit of their own that is a power of two: three digits of each are right.
     """
 
     factors: tuple[Array, ...]
@@ -60,12 +60,11 @@ class Draws(NamedTuple):
     def each(self, m: int, i: Indices, j: Indices, *, grid: bool = False) -> Iterator[tuple[Floats, Floats]]:
         """Yield θ of cells and the likelihood's parameters, draw by draw; `grid`: of all rows i with all columns j."""
         r, c = self.ends[m].tolist()
-        rows, cols = (i, j) if grid else (np.asarray(i), np.asarray(j))
         for s in range(self.n):
-            u = (self.factors[r][s].astype(np.float32) * self.unit[r].astype(np.float32))[rows]
+            u = (self.factors[r][s].astype(np.float32) * self.unit[r].astype(np.float32))[i]
             scaled = self.factors[c][s].astype(np.float32) * self.unit[c].astype(np.float32)
-            p = (scaled[:, self.mates[m]] * self.scales[s, m].astype(np.float32))[cols]
-            b, d = self.biases[2 * m][s][rows], self.biases[2 * m + 1][s][cols]
+            p = (scaled[:, self.mates[m]] * self.scales[s, m].astype(np.float32))[j]
+            b, d = self.biases[2 * m][s][i], self.biases[2 * m + 1][s][j]
             if grid:
                 theta = (u @ p.T + b[:, None] + d).astype(np.float64)
             else:

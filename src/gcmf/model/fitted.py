@@ -108,7 +108,7 @@ class Fitted:
     effects: Mapping[str, Effects] = field(default_factory=dict)
     """Of the covariates, by entity set; of sets that have some."""
     draws: Draws | None = None
-    """Of a sampled model: predictions are averages over these. All else is means over all draws, and their variances."""
+    """Of a sampled model: predictions are averages over these. All else is means and variances over all draws."""
 
     @property
     def n_factors(self) -> int:
@@ -156,9 +156,7 @@ class Fitted:
         return center + scale * self.center[m], scale * self.scale[m]
 
 
-def summarize(
-    spec: Spec, posterior: Posterior, state: State, data: Collection, draws: Draws | None = None
-) -> Fitted:
+def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection, draws: Draws | None = None) -> Fitted:
     """Order the factors, fill in the entities without data, and measure what each factor explains."""
     explained = explain(spec, posterior, state, data)
     order = _order(spec, posterior, explained)

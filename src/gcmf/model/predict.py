@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gcmf.model.draws import Draws
     from gcmf.model.fitted import Fitted
 
     Floats = NDArray[np.float64]
@@ -35,7 +34,7 @@ class Prediction(NamedTuple):
 def predict_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
     """Predict cells (i, j) of relation m; index −1 stands for an entity known only by its prior."""
     if fitted.draws is not None:
-        return _averaged(fitted, fitted.draws, m, i, j, grid=False)
+        return _averaged(fitted, m, i, j, grid=False)
     mean, std = np.empty(len(i)), np.empty(len(i))
     for start in range(0, len(i), _CHUNK):
         part = slice(start, start + _CHUNK)
@@ -47,7 +46,7 @@ def predict_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
 def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
     """Predict the outer product of rows i and columns j, a tile at a time: three matrix products each."""
     if fitted.draws is not None:
-        return _averaged(fitted, fitted.draws, m, i, j, grid=True)
+        return _averaged(fitted, m, i, j, grid=True)
     mean, std = np.empty((len(i), len(j))), np.empty((len(i), len(j)))
     for left in range(0, len(j), _TILE[1]):
         cols = slice(left, left + _TILE[1])
@@ -60,8 +59,10 @@ def predict_grid(fitted: Fitted, m: int, i: Indices, j: Indices) -> Prediction:
     return Prediction(mean, std)
 
 
-def _averaged(fitted: Fitted, draws: Draws, m: int, i: Indices, j: Indices, *, grid: bool) -> Prediction:
+def _averaged(fitted: Fitted, m: int, i: Indices, j: Indices, *, grid: bool) -> Prediction:
     """E x = mean of E[x|θ] over the draws; Var x = mean of Var[x|θ] and variance of E[x|θ]."""
+    draws = fitted.draws
+    assert draws is not None
     likelihood, (center, scale) = fitted.likelihoods[m], fitted.measure(m, j)
     first = second = within = np.zeros((len(i), len(j)) if grid else len(i))
     for theta, p in draws.each(m, i, j, grid=grid):

@@ -50,7 +50,10 @@ class Recorder:
 
     def probe(self, posterior: Posterior, state: State) -> Floats:
         """θ of the cells by which chains are judged, all relations after each other."""
-        spec, scales = self._spec, None if posterior.scales is None else scales_of(posterior.scales, self._spec.directed)
+        spec, scales = (
+            self._spec,
+            None if posterior.scales is None else scales_of(posterior.scales, self._spec.directed),
+        )
         found = []
         for m, (i, j) in enumerate(self.probes):
             (r, c) = spec.ends[m]
@@ -83,9 +86,7 @@ class Recorder:
             for likelihood, p in zip(spec.likelihoods, posterior.parameters, strict=True)
         )
         scales = np.ones((len(spec.ends), K)) if posterior.scales is None else posterior.scales.mean
-        self._kept.append(
-            _Kept(self._factors(posterior, state), self._biases(posterior, state), scales, parameters)
-        )
+        self._kept.append(_Kept(self._factors(posterior, state), self._biases(posterior, state), scales, parameters))
 
     def _factors(self, posterior: Posterior, state: State) -> list[Array]:
         factors = []
@@ -143,7 +144,7 @@ class Recorder:
     def finish(self, chains: Floats) -> tuple[Draws, Posterior, State]:
         """All draws that were kept, and means and variances over all that were added; `chains` are probes (C, S, n)."""
         spec, kept = self._spec, self._kept
-        assert self._sums is not None and kept
+        assert self._sums is not None
         K = kept[0].scales.shape[1]
         size, ratio = effective_size(chains), r_hat(chains)
         parts = np.split(np.arange(len(size)), np.cumsum([len(i) for i, _ in self.probes])[:-1])
@@ -156,7 +157,8 @@ class Recorder:
             biases=tuple(np.stack([one.biases[n] for one in kept]) for n in range(len(spec.biased))),
             scales=np.stack([one.scales for one in kept]),
             parameters=tuple(np.stack([one.parameters[m] for one in kept]) for m in range(len(spec.ends))),
-            offset=spec.offset, ends=np.array(spec.ends), mates=np.ascontiguousarray(mates), inclusion=self._on / self._sums.n,
+            offset=spec.offset, ends=np.array(spec.ends), mates=np.ascontiguousarray(mates),
+            inclusion=self._on / self._sums.n,
             effective=np.array([np.quantile(size[part], WORST) for part in parts]),
             r_hat=np.array([np.quantile(ratio[part], 1.0 - WORST) for part in parts]),
         )  # fmt: skip

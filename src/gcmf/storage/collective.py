@@ -227,7 +227,7 @@ def _read_draws(written: dict[str, Any], fitted: Fitted) -> Draws:
     """Draws, with what else is known of the model that they are of."""
     own = np.arange(fitted.on.shape[1])
     mate = own if fitted.scales is None else fitted.scales.mate
-    arrays = {name: tuple(part) if isinstance(part, list) else part for name, part in written.items()}
+    arrays: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in written.items()}
     draws = Draws(
         **arrays, offset=fitted.offset, ends=np.array(fitted.ends),
         mates=np.where(fitted.directed[:, None], mate, own),
