@@ -7,13 +7,12 @@ CONTRIBUTING.md has an example with a parameter to learn.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable  # noqa: TC003 - dataclasses and tests look up the types of fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
