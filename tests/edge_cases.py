@@ -85,7 +85,9 @@ def assert_sound(model, data):
         new = model.predict(name, ["never seen"], ["nor this"], unknown="prior", return_std=True)
         assert np.isfinite(new).all()
     assert np.isfinite(
-        model.score(data).drop(columns=["auc", "average_precision", "calibration_error"], errors="ignore").to_numpy(float)
+        model.score(data)
+        .drop(columns=["auc", "average_precision", "calibration_error"], errors="ignore")
+        .to_numpy(float)
     ).all()
     assert np.isfinite(model.variance_explained()).all(axis=None)
     # A factor alone may add more than all that there is to biases that are worse without it than no biases.

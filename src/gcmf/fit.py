@@ -15,6 +15,7 @@ from gcmf.interrupts import Interrupts
 from gcmf.methods import redraw
 from gcmf.methods.point import Point
 from gcmf.methods.run import GOOD, Run
+from gcmf.methods.sampling import Sampling
 from gcmf.methods.stages import Continuation, Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
 from gcmf.model.dispersion import outweighed, overdispersed
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from gcmf.data.zeros import Drawn
     from gcmf.engines.base import Engine, Scales, State
     from gcmf.methods.base import Method
+    from gcmf.methods.gibbs import Chain
+    from gcmf.model.draws import Draws
     from gcmf.model.fitted import Fitted
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
@@ -60,10 +63,15 @@ class Status(Enum):
     NONFINITE = "a number overflowed: the model is as of the last finite sweep; try dtype='float64'"
     ELBO_DECREASED = "the bound fell: try dtype='float64'"
     CAPPED = "converged, but all factors are in use and more would raise the bound: raise n_factors, or leave it 'auto'"
+    SAMPLED = "sampled: the draws of predictions agree"
+    UNMIXED = "sampled, but the draws of predictions do not agree yet (R-hat > 1.1): raise n_burn and n_samples"
     ALL_PRUNED = "no factor explains more than it costs: only biases are left"
 
     def __str__(self) -> str:
         return self.value
+
+
+_TROUBLED = (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED, Status.CAPPED, Status.UNMIXED)
 
 
 @dataclass(frozen=True)
@@ -95,10 +103,13 @@ class Fit:
     """Of which relations zeros were drawn, and how many."""
     widths: Spread | None = None
     """How uncertain factors and biases are, each by itself, where that was asked for."""
+    draws: Draws | None = None
+    """States of a sampled model; posterior and state then are means over them."""
 
     def summarize(self, data: Collection) -> Fitted:
         """Return what remains of the run: everything that answers need."""
-        return replace(summarize(self.spec, self.posterior, self.state, data, self.widths), drawn=self.drawn)
+        known = summarize(self.spec, self.posterior, self.state, data, self.widths, self.draws)
+        return replace(known, drawn=self.drawn)
 
     def doubts(self, data: Collection) -> str | None:
         """What does not suit the data that were fitted, and the way out; None where nothing of the kind shows."""
@@ -125,7 +136,7 @@ class Fit:
     @property
     def trouble(self) -> str | None:
         """What a user should be warned of, and the way out; None where the run has arrived."""
-        if self.status not in (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED, Status.CAPPED):
+        if self.status not in _TROUBLED:
             return None
         slow: dict[str, list[str]] = {}
         relations = zip(self.spec.schema.relations, self.spec.likelihoods, self.spec.creep, strict=True)
@@ -165,7 +176,7 @@ def fit(
         return make_engine(cells, dtype=options.dtype, n_threads=n_threads)
 
     engine = engine_of(None, 0)
-    runs: list[tuple[float, Fit]] = []
+    runs: list[tuple[float, Fit, Engine]] = []
     with Interrupts() as interrupts, single_threaded_blas():
         for restart, child in enumerate(starts):
             run = Run(spec, engine)
@@ -178,15 +189,52 @@ def fit(
                 method = redraw.Redrawn(method, run, engine_of)
             loop = Loop(run, method, options, callbacks=callbacks, restart=restart, interrupts=interrupts, zeros=zeros)
             found = loop.go()
-            runs.append((found.trace[-1] if run.structured is None else run.structured, found))
+            runs.append((found.trace[-1] if run.structured is None else run.structured, found, run.engine))
             if interrupts.wanted or found.status is Status.INTERRUPTED:
                 break
-        best = max(runs, key=lambda run: run[0])[1]
-        if options.widened and not spec.point:
+        _, best, engine = max(runs, key=lambda run: run[0])
+        if options.inference == "gibbs" and best.status is not Status.INTERRUPTED:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                best = _sampled(best, engine, options, rng, (callbacks, interrupts))
+        if options.widened and not spec.point and best.draws is None:
             given, n_threads = given_of(spec, best.posterior), options.n_threads or available_threads()
             cells = zeros.problem(best.state, _LAST_DRAW, n_threads, given.scales) if zeros else problem
             best = replace(best, widths=spread(cells, given, best.state, n_threads=n_threads))
     return best
+
+
+def _sampled(
+    found: Fit, engine: Engine, options: FitOptions, rng: np.random.Generator,
+    watched: tuple[Sequence[Callable[[StepInfo], object]], Interrupts],
+) -> Fit:  # fmt: skip
+    """Go on from a variational fit with draws; if none was made in time, the fit as it was."""
+    callbacks, interrupts = watched
+    before: list[float] = []
+
+    def report(n: int, now: float, chain: Chain) -> bool:
+        change = now - before[-1] if before else 0.0
+        before.append(now)
+        posterior, trace = chain.posterior, tuple(before)
+        info = StepInfo(
+            n, now, change, posterior.n_strong, 0,
+            lambda: replace(found, posterior=posterior, state=chain.fetch(), trace=trace, status=Status.INTERRUPTED),
+        )  # fmt: skip
+        try:
+            return any([callback(info) is True for callback in callbacks]) or interrupts.wanted
+        except KeyboardInterrupt:
+            return True
+
+    seed = int(rng.integers(1 << 31))
+    sampled = Sampling(found.spec, engine, options, seed=seed).run(found.posterior, found.state, report)
+    if sampled is None:
+        return replace(found, status=Status.INTERRUPTED)
+    status = Status.INTERRUPTED if sampled.stopped else Status.SAMPLED if sampled.mixed else Status.UNMIXED
+    if not np.isfinite(sampled.trace[-1]):
+        status = Status.NONFINITE
+    return replace(
+        found, posterior=sampled.posterior, state=sampled.state, trace=tuple(sampled.trace), status=status,
+        draws=sampled.draws,
+    )  # fmt: skip
 
 
 def _method_of(

@@ -17,7 +17,7 @@ RandomState = int | np.random.Generator | np.random.RandomState | None
 """What a `random_state` may be."""
 
 Sharing = Literal["group", "common"]
-Inference = Literal["vb", "map"]
+Inference = Literal["vb", "map", "gibbs"]
 Keep = Literal["auto", "pairs", "nothing"]
 BiasSides = bool | Literal["rows", "cols"]
 
@@ -87,7 +87,13 @@ class FitOptions:
     """A scale per relation and factor: True, False, or "auto": where the schema can profit (an odd cycle, a repeated
     relation, a relation of a set with itself)."""
     inference: Inference = "vb"
-    """"vb" (posterior means and variances) or "map" (a point estimate, for comparison)."""
+    """"vb" (posterior means and variances), "gibbs" (draws, from there on) or "map" (a point estimate)."""
+    n_samples: int = 200
+    """Draws of each chain ("gibbs")."""
+    n_burn: int = 50
+    """Sweeps of each chain before its first draw ("gibbs")."""
+    n_chains: int = 1
+    """Chains, one after the other ("gibbs")."""
     priors: Priors = field(default_factory=Priors)
     """Hyper-priors of α and τ."""
     max_iter: int = 1000
@@ -117,8 +123,8 @@ class FitOptions:
     """Whether what remains of a fit has the variances of `model/spread.py`, with which error bars hold, and not q's."""
 
     def __post_init__(self) -> None:
-        for name in ("max_iter", "n_init"):
-            check_integer(name, getattr(self, name), 1)
+        for name, low in (("max_iter", 1), ("n_init", 1), ("n_samples", 1), ("n_burn", 0), ("n_chains", 1)):
+            check_integer(name, getattr(self, name), low)
         if not isinstance(self.n_factors, str) or self.n_factors != "auto":
             check_integer("n_factors", self.n_factors, 1, also=" or 'auto'")
         if self.n_threads is not None:
@@ -148,7 +154,7 @@ class FitOptions:
 _CHOICES: dict[str, tuple[str | bool, ...]] = {
     "sharing": ("group", "common"),
     "relation_scales": (True, False, "auto"),
-    "inference": ("vb", "map"),
+    "inference": ("vb", "map", "gibbs"),
     "dtype": ("float32", "float64"),
     "keep": ("auto", "pairs", "nothing"),
 }

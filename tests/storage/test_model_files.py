@@ -164,12 +164,12 @@ def test_format_1_is_checked_too(tmp_path):
             gcmf.load(path)
 
 
-@pytest.mark.parametrize("version", [2, 3, 4, 5])
+@pytest.mark.parametrize("version", [2, 3, 4, 5, 6])
 def test_older_formats_answer_as_they_did(version):
-    """Written by golden/make.py at commits 6acdea6, a1c2a14, 439721a and fd7cdb2, the last that wrote formats 2 to 5.
+    """Written by golden/make.py at the last commits that wrote formats 2 to 6, which it names.
 
     In format 2, noise was an array of its own; in format 3, no factor was weak; in format 4, there were no covariates;
-    in format 5, no relation had scales.
+    in format 5, no relation had scales; in format 6, no model had draws.
     """
     model = gcmf.load(GOLDEN / f"format{version}.safetensors")
     for name, answers in json.loads((GOLDEN / f"format{version}.json").read_text()).items():
@@ -182,8 +182,9 @@ def test_older_formats_answer_as_they_did(version):
             assert mean[:2] == pytest.approx(old_mean, rel=1e-6)
             assert std[:2] == pytest.approx(old_std, rel=1e-6)
     assert model.fitted_.n_weak == 0
-    assert model.fitted_.scales is None
-    assert [*model.fitted_.effects] == (["user"] if version == 5 else [])
+    assert (model.fitted_.scales is None) == (version < 6)
+    assert [*model.fitted_.effects] == (["user"] if version >= 5 else [])
+    assert model.fitted_.draws is None
     assert list(model.factors("user", weak=True)) == list(model.factors("user")) == ["F1"]
 
 

@@ -261,10 +261,10 @@ def test_truncated_files(saved, share):
 
 
 def test_a_newer_format_is_refused(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(container, "FORMAT_VERSION", 7)
+    monkeypatch.setattr(container, "FORMAT_VERSION", 8)
     model.save(tmp_path / "m.gcmf")
     monkeypatch.undo()
-    with pytest.raises(StorageError, match="has format version 7, and this gcmf reads versions up to 6"):
+    with pytest.raises(StorageError, match="has format version 8, and this gcmf reads versions up to 7"):
         gcmf.load(tmp_path / "m.gcmf")
 
 
@@ -281,7 +281,7 @@ def test_the_file_is_plain_safetensors(saved):
     assert load_file(saved)["fitted/mean/1"].shape[0] == len(MOVIES)
     with safe_open(saved, framework="numpy") as file:
         head = json.loads(file.metadata()["gcmf"])
-    assert (head["format_version"], head["model"]["class"]) == (6, "GCMF")
+    assert (head["format_version"], head["model"]["class"]) == (7, "GCMF")
     assert head["model"]["entities"][0] == {
         "name": "user",
         "ids": {"kind": "text", "dtype": str(pd.Index(["a"]).dtype), "buffer": None, "ends": None},

@@ -152,6 +152,9 @@ class Given(NamedTuple):
     """By how much the bound changes per unit of a relation's summed values, (M,); of least squares −⟨τ⟩/2."""
     scales: Scales | None = None
     """Of relations and factors; None where all are 1. A row then sees its partners' u times d."""
+    key: int | None = None
+    """Rows are not updated but drawn, if there is a key: each from its conditional, all being points. The same key and
+    state give the same draw."""
 
 
 class Swept(NamedTuple):
@@ -172,6 +175,11 @@ class Swept(NamedTuple):
     """What the scales' update needs of the relations that the sweep completes, with the same quadratic forms,
     (M, K + 2, K): with p_k = d̄_k ū_ik ū_jk, Σ w p pᵀ, then Σ w (z − b̄_i − b̄_j) p, then Σ w ⟨d²⟩⟨u_i²⟩⟨u_j²⟩. Zero
     elsewhere; (0, 0, 0) where there are no scales."""
+
+
+def is_proposed(likelihood: Likelihood) -> bool:
+    """Whether rows with such cells have no Gaussian to be drawn from, and Metropolis' rule has to decide on them."""
+    return not likelihood.least_squares and likelihood.trials is None
 
 
 class Engine(Protocol):
@@ -215,6 +223,13 @@ class Engine(Protocol):
 
         With p = ū_ik ū_jk, r the residual and v_k the variance of the factor's part of θ, and (w, z) held,
         gain = Σ w [2 r p + p² − v_k]/2 is what the bound of the cells would lose without the factor.
+        """
+
+    def lean(self, e: int, k: int, given: Given) -> Floats:
+        """What the cells of each row of set e say of its factor k, the rest of the row being integrated out, (2, d).
+
+        With points for all else: the precision of what they say, and that precision times its mean; zeros for an entity
+        without cells. Given a key, with the weights that a sweep with that key would draw.
         """
 
     def regress(self, e: int) -> Floats:

@@ -15,6 +15,7 @@ from numba import types
 
 from gcmf.engines.compiled import address_of, inlined, kernel
 from gcmf.engines.likelihood_kernels import BOTH, VALUES, WEIGHTS
+from gcmf.engines.random_kernels import begin as begin_stream
 from gcmf.engines.records import BLOCK, BYTES, CHUNK, DOUBLE, FILLED, LISTED, PASS, SCRATCH, SINGLE, ZEROS
 from gcmf.engines.simd import (
     LANES,
@@ -382,11 +383,19 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
             ahead = begin + min(start + CHUNK, last)
             for c in range(ahead, min(ahead + CHUNK, len(partner))):
                 fetch_row(pairs, partner[c])
-        at_first = start == first
+        at_first, chunk = start == first, start
         n, start = _load(cells, row, start, last, scratch, real)
         if measuring or not squares:
             _predict(block, b, at_first, n, scratch, real)
-        if not squares:
+        if block.draw_chunk != 0 and not measuring:
+            begin_stream(array_of(scratch.stream, None, np.uint64), rows.key, chunk, row, b + 1)
+            call(
+                block.draw_chunk,
+                (n, scratch.x.address, scratch.m.address, scratch.seen.address, block.zero_weight,
+                 block.parameters.size, block.parameters.address, scratch.weight.address, scratch.target.address,
+                 scratch.stream.address),
+            )  # fmt: skip
+        elif not squares:
             total += call(
                 block.weigh_chunk,
                 (n, scratch.x.address, scratch.m.address, scratch.v.address, scratch.seen.address, block.zero_weight,

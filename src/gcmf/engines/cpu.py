@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.engines.base import Swept
+from gcmf.engines.base import Swept, is_proposed
 from gcmf.engines.cell_kernels import cell_functions, pack, pack_scaled
 from gcmf.engines.host import HostState, no_scaling
 from gcmf.engines.layout import Layout
+from gcmf.engines.likelihood_kernels import draw_chunk_at
 from gcmf.engines.order import order_of
+from gcmf.engines.random_kernels import STREAM
 from gcmf.engines.records import CHUNK, PASS, SCRATCH, Record
 from gcmf.engines.row_kernels import (
     base_rows,
+    lean_rows,
     measure_rows,
     row_functions,
     settle_rows,
@@ -89,7 +92,8 @@ class CpuEngine(HostState):
         self._writable()
         on, layout, measured = np.flatnonzero(given.on[e]), self._layouts[e], self._completes[e]
         work = self._prepare(e, on, given, measured)
-        if len(layout.pieces):
+        # A proposal looks at its cells again: pieces were summed up before it.
+        if len(layout.pieces) and not work.rows.array["proposing"][0]:
             parts = np.zeros((len(layout.pieces), work.width + 4, work.width))
             work.rows.set(parts=parts, longest=layout.longest)
             work.run(sum_pieces, len(parts))
@@ -108,6 +112,7 @@ class CpuEngine(HostState):
         if layout.once.any():
             once, relations, times = layout.once, layout.relations[layout.once], layout.times[layout.once]
             work = self._prepare(e, on, given, once)
+            work.draw(self._problem.blocks[e], given.key, e, again=True)
             work.settle()
             totals[relations] = times * work.totals.sum(axis=0)[once]
             if scaling.size:
@@ -137,6 +142,15 @@ class CpuEngine(HostState):
             result[:, layout.relations[wanted]] = (layout.times[:, None] * worth.sum(axis=0))[:, wanted, :K]
         return result[0], result[1]
 
+    def lean(self, e: int, k: int, given: Given) -> Floats:
+        """What the cells of each row say of factor k, (2, d)."""
+        held = np.flatnonzero(given.on[e])
+        work = self._prepare(e, np.append(held[held != k], k), given, np.zeros(len(self._problem.blocks[e]), bool))
+        leaning = np.zeros((self._problem.sizes[e], 2))
+        work.rows.set(leaning=leaning)
+        work.run(lean_rows)
+        return np.ascontiguousarray(leaning.T)
+
     def _row_sides(self) -> Iterator[tuple[int, Layout]]:
         """The entity sets that hold the rows of some relation: enough to see every cell once."""
         return ((e, layout) for e, layout in enumerate(self._layouts) if layout.row_side.any())
@@ -156,6 +170,7 @@ class CpuEngine(HostState):
                 self._passes[e, width].blocks.set(b, partner_bias=partner_bias)
         work = self._passes[e, width]
         work.begin(on, prior, wanted)
+        work.draw(blocks, given.key, e)
         work.rows.set(n_columns=s.mean[e].shape[1])
         work.rows.lend(mean=s.mean[e], var=s.var[e])
         packed = set[int]()  # entity sets
@@ -346,6 +361,21 @@ class _Pass:
         )  # fmt: skip
         self.totals[:], self.sums[:], self.bias_sums[:] = 0.0, 0.0, 0.0
 
+    def draw(self, blocks: tuple[Block, ...], key: int | None, e: int, *, again: bool = False) -> None:
+        """Say whether rows are drawn, and with which random numbers: those of a key and an entity set, or others."""
+        drawing = key is not None
+        proposed = [drawing and is_proposed(block.likelihood) for block in blocks]
+        if any(proposed):
+            self.rows.set(**row_functions(proposing=True))
+        self.rows.set(
+            drawing=drawing, proposing=any(proposed), guarded=self.layout.guarded and not drawing,
+            key=0 if key is None else stream_key(key, e, again=again),
+        )  # fmt: skip
+        for b, block in enumerate(blocks):
+            draws = drawing and not block.likelihood.least_squares
+            address = draw_chunk_at(block.likelihood, self.rows.working) if draws else 0
+            self.blocks.set(b, draw_chunk=address, proposed=proposed[b])
+
     def sum_whole_rows(self, rooms: dict[int, Array]) -> None:
         """What is known beforehand of rows with (nearly) all of their cells; all else has been set.
 
@@ -365,6 +395,11 @@ class _Pass:
                 self._threads.run(
                     len(self._edges) - 1, partial(matrix.multiply, self._edges, self._turn, right, products)
                 )
+
+
+def stream_key(key: int, e: int, *, again: bool) -> int:
+    """A key of 64 bits for the random numbers of entity set e."""
+    return int(np.random.SeedSequence([key, e, again]).generate_state(1, np.uint64)[0])
 
 
 def _room(rooms: dict[int, Array], b: int, shape: tuple[int, int]) -> Array:
@@ -398,6 +433,7 @@ def _scratch(width: int, n_blocks: int, working: np.dtype[Any]) -> Record:
             for name in ("row_bias", "row_bias_var", "old_bias", "old_bias_var", "before", "after")
         }
     )
+    record.set(stream=np.zeros(STREAM, np.uint64))
     record.set(system=aligned((n + 2) * (n // LANES + 1) * LANES))
     return record
 

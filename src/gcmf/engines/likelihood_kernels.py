@@ -20,9 +20,11 @@ from numba.core.errors import NumbaError
 
 from gcmf.engines import scalars
 from gcmf.engines.compiled import address_of, part
+from gcmf.engines.polya_gamma_kernels import polya_gamma
+from gcmf.engines.random_kernels import CELL, DRAWN, IS_LEFT, STREAM
 from gcmf.engines.simd import array_at, decay, log_one_plus, logarithm
 from gcmf.errors import OptionError
-from gcmf.likelihoods.bernoulli import EXACT, TIGHT
+from gcmf.likelihoods.bernoulli import EXACT, TIGHT, one_trial
 from gcmf.likelihoods.expectations import NODES, SHARES, gauss_hermite
 from gcmf.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, log_rising
 from gcmf.likelihoods.poisson import EXACT as POISSON
@@ -35,8 +37,10 @@ UNROLLED = 32
 #: What a variant of the functions below is compiled with: the working precision, and the functions of a cell.
 real = np.float32
 quadratic, value = TIGHT
+trials = one_trial
 _WORD, _NUMBER = types.intp, types.float64
 _SIGNATURE = _NUMBER(_WORD, _WORD, _WORD, _WORD, _WORD, _NUMBER, _WORD, _WORD, _WORD, _WORD, _WORD)
+_DRAW_SIGNATURE = _NUMBER(_WORD, _WORD, _WORD, _WORD, _NUMBER, _WORD, _WORD, _WORD, _WORD, _WORD)
 #: What is wanted of a chunk; functions may do more.
 BOTH, VALUES, WEIGHTS = range(3)
 
@@ -65,6 +69,37 @@ def _weigh_chunk_at(cell, dtype):
     names = {name: _for_numbers(function, met) for name, function in cell._asdict().items()}
     digest = _digest(list(met))
     return address_of(weigh_any, _SIGNATURE, digest and f"{dtype.name}_{digest}", real=dtype.type, **names)
+
+
+def draw_chunk_at(likelihood: Likelihood, dtype: np.dtype[Any]) -> int:
+    """Where the function lies that draws the weights of this likelihood; 0 for one whose cells have none to draw."""
+    return 0 if likelihood.trials is None else _draw_chunk_at(likelihood.trials, np.dtype(dtype))
+
+
+@cache
+def _draw_chunk_at(function, dtype):
+    met = {}
+    names = {"trials": _for_numbers(function, met)}
+    digest = _digest(list(met))
+    return address_of(draw_weights, _DRAW_SIGNATURE, digest and f"{dtype.name}_{digest}", real=dtype.type, **names)
+
+
+def draw_weights(n, x_at, m_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at, stream_at):
+    """Weights ω ~ PG(t, ψ) and targets x − t/2 + ω shift of n logistic cells, ψ = θ − shift, as in `weigh_any`."""
+    x, m, seen = array_at(x_at, (n,), real), array_at(m_at, (n,), real), array_at(seen_at, (n,), real)
+    weight, target = array_at(weight_at, (n,), real), array_at(target_at, (n,), real)
+    p, stream = array_at(p_at, (n_p,), np.float64), array_at(stream_at, (STREAM,), np.uint64)
+    for c in range(n):
+        cell = np.float64(x[c])
+        times = np.float64(seen[c]) * (zero_weight if cell == 0.0 else 1.0)
+        weight[c] = target[c] = 0.0
+        if times > 0.0:
+            n_trials, shift = trials(cell, p)
+            stream[DRAWN] = stream[IS_LEFT] = 0
+            w = polya_gamma(times * n_trials, np.float64(m[c]) - shift, stream)
+            weight[c], target[c] = w, times * (cell - 0.5 * n_trials) + w * shift
+        stream[CELL] += np.uint64(1)
+    return 0.0
 
 
 def weigh_any(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_at, target_at, wanted):

@@ -63,6 +63,8 @@ BLOCK = np.dtype([
     ("scale", np.float64),  # multiplies the sums
     ("slope", np.float64),  # by how much the bound changes with the value of the cells
     ("weigh_chunk", np.int64),  # address of the function of its likelihood, see likelihood_kernels.py
+    ("draw_chunk", np.int64),  # address of what draws weights in its place, or 0
+    ("proposed", np.bool_),  # whether steps of rows that are drawn are proposals, as its cells have no Gaussian form
     ("parameters", array(np.float64)),  # what that function is given besides the cells
     ("bias", array(WORKING)),  # (d,): biases of the rows, read and written
     ("bias_var", array(WORKING)),  # (d,)
@@ -87,12 +89,16 @@ PASS = np.dtype([
     ("single", np.bool_),  # whether the working precision is float32
     ("point", np.bool_),  # MAP: all variances stay zero
     ("guarded", np.bool_),  # whether some quadratic forms are no bounds, so that steps may be too long
+    ("drawing", np.bool_),  # whether rows are drawn: from N(A⁻¹h, A⁻¹), in place of the means
+    ("proposing", np.bool_),  # whether that is a proposal, to be kept or not
+    ("key", np.uint64),  # of the random numbers of this sweep and set
     ("copy_row", np.int64),  # addresses of functions of cell_kernels.py, in the working precision,
     ("visit_cells", np.int64),
     ("sum_row", np.int64),  # and of row_kernels.py
     ("form_row", np.int64),
     ("solve_row", np.int64),
     ("hold_row", np.int64),
+    ("propose_row", np.int64),
     ("sum_moments", np.int64),
     ("n_columns", np.int64),  # K: factors, active or not
     ("active", array(np.int64)),  # (Kp,), of which the first n_factors say which columns those are
@@ -121,6 +127,7 @@ PASS = np.dtype([
     ("sums", array(np.float64)),  # (R, 2, Kp): of the factors, by range
     ("bias_sums", array(np.float64)),  # (R, 3, B): of the biases
     ("worth", array(np.float64)),  # (R, 2, B, Kp): gain and energy of each factor
+    ("leaning", array(np.float64)),  # (d, 2): what the cells of each row say of its last factor
     ("scaling", array(np.float64)),  # (G, B, Kp + 2, Kp): what the update of scales needs, by group; or nothing
 ])  # fmt: skip
 
@@ -150,6 +157,7 @@ SCRATCH = np.dtype([
     ("old_bias", array(np.float64)),
     ("old_bias_var", array(np.float64)),
     ("product", array(np.float64)),  # (Kp,): of variances
+    ("stream", array(np.uint64)),  # (STREAM,): random numbers, see random_kernels.py
 ])  # fmt: skip
 
 

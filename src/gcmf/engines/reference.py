@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.engines.base import MAX_HALVINGS, Swept
+from gcmf.engines.base import MAX_HALVINGS, Swept, is_proposed
 from gcmf.engines.host import HostState, no_scaling
 from gcmf.engines.order import order_of
 
 if TYPE_CHECKING:
-    from gcmf.engines.base import Block, Floats, Given, Problem
+    from gcmf.engines.base import Array, Block, Floats, Given, Problem
 
     Form = tuple[Floats, Floats, Floats, Floats, Floats]
     Row = tuple[Floats, Floats, Floats, Floats]
+    System = tuple[Floats, Floats, np.ndarray]
 
 
 class ReferenceEngine(HostState):
@@ -34,9 +35,10 @@ class ReferenceEngine(HostState):
         self._writable()
         order = order_of(self._problem, e)
         for i in range(self._problem.sizes[e]) if order is None else order.rows.tolist():
-            before = [self._form(e, i, b, given) for b in completed]
-            self._update_row(e, i, given)
-            for b, form in zip(completed, before, strict=True):
+            forms = [self._form(e, i, b, given) for b in range(len(blocks))]
+            self._update_row(e, i, given, forms)
+            for b in completed:
+                form = forms[b]
                 totals[blocks[b].relation] += self._bound_row(e, i, b, form, given)
                 if given.scales is not None:
                     scaling[blocks[b].relation] += self._scaling_row(e, i, b, form, given)
@@ -44,16 +46,34 @@ class ReferenceEngine(HostState):
             if self._problem.own(e, b):
                 totals[block.relation] = block.times * self._measure_block(e, b, given)
                 for i in range(self._problem.sizes[e] if given.scales is not None else 0):
-                    row = self._scaling_row(e, i, b, self._form(e, i, b, given), given)
+                    row = self._scaling_row(e, i, b, self._form(e, i, b, given, again=True), given)
                     scaling[block.relation] += block.times * row
         return self._summary(e, totals, scaling, given)
 
-    def _form(self, e: int, i: int, b: int, given: Given) -> Form:
-        """m, v, w, wz and the values of the cells of row i in block b."""
+    def lean(self, e: int, k: int, given: Given) -> Floats:
+        """1/C_kk − α and y_k/C_kk − α m, with C = A⁻¹ and y = A⁻¹h of each row."""
+        out, at = np.zeros((2, self._problem.sizes[e])), int(given.on[e][:k].sum())
+        for i in range(self._problem.sizes[e]):
+            A, h, seen = self._system(e, i, given, [self._form(e, i, b, given) for b in range(len(self._cells[e]))])
+            if not seen.any():
+                continue
+            spread, (mean, precision) = np.linalg.inv(A)[at, at], self._expected(e, i, given)
+            found = np.linalg.solve(A, h)[at]
+            out[:, i] = max(1.0 / spread - precision[at], 0.0), found / spread - precision[at] * mean[at]
+        return out
+
+    def _form(self, e: int, i: int, b: int, given: Given, *, again: bool = False) -> Form:
+        """m, v, w, wz and the values of the cells of row i in block b; `again`: with other random numbers."""
         block, (j, x, times) = self._problem.blocks[e][b], self._cells[e][b][i]
         p, (m, v) = given.parameters[block.relation], self._moments(e, i, block, j, given)
-        w, wz = block.likelihood.quadratic(x, m, v, p)
-        return m, v, times * w, times * wz, times * block.likelihood.value(x, m, v, p)
+        value = times * block.likelihood.value(x, m, v, p)
+        if given.key is None or block.likelihood.trials is None:
+            w, wz = block.likelihood.quadratic(x, m, v, p)
+            return m, v, times * w, times * wz, value
+        n, shift = block.likelihood.trials(x, p)
+        times = times * block.likelihood.times(x)
+        w = polya_gamma(times * n, m - shift, np.random.default_rng([given.key, e, i, b, again]))
+        return m, v, w, times * (x - n / 2.0) + w * shift, value
 
     def _bound_row(self, e: int, i: int, b: int, form: Form, given: Given) -> float:
         """Σ value + [ wz (m′ − m) − w/2 (m′² + v′ − m² − v) ]/slope, m′ and v′ after the row's step.
@@ -134,8 +154,15 @@ class ReferenceEngine(HostState):
         v = p_var @ (u**2 + u_var) + p**2 @ u_var + s.bias_var[mine][i] + s.bias_var[theirs][j]
         return m, v
 
-    def _update_row(self, e: int, i: int, given: Given) -> None:
-        """Solve (6.1) with the row's biases: means jointly, variances 1/diag."""
+    def _update_row(self, e: int, i: int, given: Given, forms: list[Form]) -> None:
+        """Solve the row's system with its biases: means jointly, variances 1/diag. Or draw the row from it."""
+        if given.key is None:
+            self._write_row(e, i, self._system(e, i, given, forms), given)
+        else:
+            self._draw_row(e, i, given, forms)
+
+    def _system(self, e: int, i: int, given: Given, forms: list[Form]) -> System:
+        """A and h of the row's factors and biases, and which of them are there."""
         blocks, s = self._problem.blocks[e], self._state
         on = np.flatnonzero(given.on[e])
         n, n_u = len(on) + len(blocks), len(on)
@@ -149,7 +176,7 @@ class ReferenceEngine(HostState):
             A[n_u + b, n_u + b] = prior if biased and len(j) else 1.0
             if len(j) == 0:
                 continue
-            _, _, w, wz, _ = self._form(e, i, b, given)
+            _, _, w, wz, _ = forms[b]
             wt = wz - w * (s.bias_mean[block.other_layer][j] + block.offset)
             p, p_var = (a[:, on] for a in self._partners(block, j, given))
             A[:n_u, :n_u] += (p.T * w) @ p + np.diag(w @ p_var)
@@ -160,9 +187,47 @@ class ReferenceEngine(HostState):
                 A[:n_u, n_u + b] = A[n_u + b, :n_u] = w @ p
                 A[n_u + b, n_u + b] += w.sum()
                 h[n_u + b] = wt.sum() + prior * prior_mean
-        self._write_row(e, i, (A, h, seen), given)
+        return A, h, seen
 
-    def _write_row(self, e: int, i: int, system: tuple[Floats, Floats, np.ndarray], given: Given) -> None:
+    def _draw_row(self, e: int, i: int, given: Given, forms: list[Form]) -> None:
+        """u′ ~ N(A⁻¹h, A⁻¹); where some cells have no Gaussian form, a proposal q(u′|u), taken as Metropolis does.
+
+        log r = log p(u′, x) − log p(u, x) + log q(u|u′) − log q(u′|u).
+        """
+        rng, blocks = np.random.default_rng([given.key or 0, e, i]), self._problem.blocks[e]
+        proposed = [b for b, block in enumerate(blocks) if is_proposed(block.likelihood)]
+        A, h, seen = self._system(e, i, given, forms)
+        n_u, mean, old = int(given.on[e].sum()), np.linalg.solve(A, h), self._get_row(e, i, given)
+        noise = np.linalg.solve(np.linalg.cholesky(A).T, rng.standard_normal(len(h)))
+        y, none = np.where(seen, mean + noise, 0.0), np.zeros(len(h))
+        here = self._log_joint(e, i, given, forms) + _log_normal(y[seen], mean[seen], A[np.ix_(seen, seen)])
+        self._set_row(e, i, given, (y[:n_u], none[:n_u], y[n_u:], none[n_u:]))
+        if not proposed:
+            return
+        forms = [self._form(e, i, b, given) if b in proposed else form for b, form in enumerate(forms)]
+        A, h, _ = self._system(e, i, given, forms)
+        before, mean = np.concatenate([old[0], old[2]]), np.linalg.solve(A, h)
+        there = self._log_joint(e, i, given, forms) + _log_normal(before[seen], mean[seen], A[np.ix_(seen, seen)])
+        if not np.log(rng.random()) < there - here:
+            self._set_row(e, i, given, old)
+
+    def _log_joint(self, e: int, i: int, given: Given, forms: list[Form]) -> float:
+        """Log density of a row that is a point and of its cells, those with drawn weights by Σ wz θ − w θ²/2."""
+        u, _, bias, _ = self._get_row(e, i, given)
+        (mean, precision), expected = self._expected(e, i, given), self._expected_bias(e, i, given)
+        total = -0.5 * float(precision @ (u - mean) ** 2)
+        for b, block in enumerate(self._problem.blocks[e]):
+            j, _, w, wz, _ = self._cells[e][b][i][0], *forms[b][1:]
+            if is_proposed(block.likelihood):
+                total += given.slope[block.relation] * float(self._form(e, i, b, given)[-1].sum())
+            else:
+                theta = self._moments(e, i, block, j, given)[0]
+                total += float(wz @ theta - 0.5 * w @ theta**2)
+            if self._problem.biased[block.layer] and len(j):
+                total -= 0.5 * float(given.priors[e].bias_precision[b] * (bias[b] - expected[b]) ** 2)
+        return total
+
+    def _write_row(self, e: int, i: int, system: System, given: Given) -> None:
         A, h, seen = system
         n_u = int(given.on[e].sum())
         y = np.where(seen, np.linalg.solve(A, h), 0.0)
@@ -231,6 +296,20 @@ def _row_cells(block: Block, i: int) -> tuple[np.ndarray, Floats, Floats | float
     (partner, value), side = block.cells.row(i), block.cells
     times = 1.0 if side.weight is None else _f8(side.weight[side.indptr[i] : side.indptr[i + 1]])
     return partner, (value - block.center) / block.scale, times
+
+
+def _log_normal(y: Array, mean: Array, precision: Floats) -> float:
+    """Log N(y; mean, precision⁻¹), without its constant."""
+    return float(0.5 * (np.linalg.slogdet(precision)[1] - (y - mean) @ precision @ (y - mean)))
+
+
+def polya_gamma(b: Floats, c: Floats, rng: np.random.Generator) -> Floats:
+    """ω ~ PG(b, c), 1/(2π²) Σ g_k/((k − ½)² + c²/(4π²)) with g_k ~ Gamma(b, 1): 200 terms, and the mean of the rest."""
+    k, a2 = np.arange(200) + 0.5, (c[:, None] / (2.0 * np.pi)) ** 2
+    g = rng.gamma(np.broadcast_to(b[:, None], (len(b), len(k))))
+    rest = b * (np.arctan2(np.abs(c), 400.0 * np.pi) / np.where(c == 0.0, 1.0, np.abs(c) / (2.0 * np.pi)))
+    rest = np.where(c == 0.0, b / 200.0, rest)
+    return np.asarray(((g / (k**2 + a2)).sum(axis=1) + rest) / (2.0 * np.pi**2))
 
 
 def _halfway(new: Floats, old: Floats) -> Floats:

@@ -24,6 +24,7 @@ from gcmf.engines.cell_kernels import (
     WEIGHT,
 )
 from gcmf.engines.compiled import address_of, inlined, kernel, part
+from gcmf.engines.random_kernels import philox, unit
 from gcmf.engines.records import BLOCK, FILLED, LISTED, PASS, SCRATCH
 from gcmf.engines.simd import (
     LANES,
@@ -47,10 +48,10 @@ SLACK_SINGLE, SLACK_DOUBLE = 1e-6, 1e-13
 PRECISE_SINGLE, PRECISE_DOUBLE = 2e-2, 1e-6
 
 
-def row_functions(*, guarded: bool) -> dict[str, int]:
+def row_functions(*, guarded: bool = False, proposing: bool = False) -> dict[str, int]:
     """Where the functions of this file that kernels call by address lie, by name, compiled if they are not yet.
 
-    `hold_row` only where some rows are to be guarded: a newcomer waits for whatever is compiled.
+    `hold_row` and `propose_row` only where some rows need them: a newcomer waits for whatever is compiled.
     """
     word, number = types.intp, types.float64
     signatures = {
@@ -61,6 +62,8 @@ def row_functions(*, guarded: bool) -> dict[str, int]:
     }
     if guarded:
         signatures[hold_row] = number(word, word, word)
+    if proposing:
+        signatures[propose_row] = number(word, word, word)
     return {function.__name__: address_of(function, signature) for function, signature in signatures.items()}
 
 
@@ -95,6 +98,8 @@ def sweep_rows(passes, scratches):
                         before[b] = call(rows.form_row, (rows_at, b, scratch_at, sums_at))
                 if rows.guarded:
                     call(rows.hold_row, (rows_at, row, scratch_at))
+                elif rows.proposing:
+                    call(rows.propose_row, (rows_at, row, scratch_at))
                 else:
                     call(rows.solve_row, (rows_at, row, scratch_at))
                     call(rows.copy_row, (rows_at, row, scratch_at, True))
@@ -401,8 +406,13 @@ def _measure_row(rows, b, row, scratch):
 
 
 def solve_row(rows_at, row, scratch_at):
-    """New parameters of a row from its sums: variances 1/diag(A), and means that solve the system."""
+    """New parameters of a row from its sums: variances 1/diag(A), and means that solve the system.
+
+    Or, drawing, a row from N(A⁻¹h, A⁻¹), without variances; returns what `_log_weight` says of the system.
+    """
     rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)
+    biased = array_of(rows.biased, None, np.bool_)
+    sums = array_of(scratch.row_sums, (rows.blocks.size, rows.width + 4, rows.width), np.float64)
     n_u, n_blocks, point = rows.n_factors, rows.blocks.size, rows.point
     mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
     bias, bias_var = array_of(scratch.row_bias, None, np.float64), array_of(scratch.row_bias_var, None, np.float64)
@@ -418,22 +428,106 @@ def solve_row(rows_at, row, scratch_at):
             var[k] = spread
         else:
             bias_var[k - n_u] = spread
-    eliminate(A, n)
+    reduce(A, n)
+    weight = 0.0
+    if rows.drawing:
+        weight = _log_weight(A, n)
+        _add_noise(rows, row, A, n)
+    substitute(A, n)
     for k in range(n_u):
         mean[k] = A[n, k]
     for b in range(n_blocks):
-        bias[b] = A[n, n_u + b]
+        # Where there is none, noise may have been added all the same.
+        bias[b] = A[n, n_u + b] if biased[b] and sums[b, rows.width + SCALARS, WEIGHT] > 0.0 else 0.0
+    return weight
+
+
+def propose_row(rows_at, row, scratch_at):
+    """Propose a row from the Gaussian that quadratic forms at u make of it, q(u′|u), and take it as Metropolis does.
+
+    With the sums S(u) of the cells that have no Gaussian form, F the form of `form_row`, f their summed values, and
+    g(u) = ½ log det A − ½ hᵀA⁻¹h, the prior and all Gaussian cells cancel from the ratio that decides:
+    log r = f(u′) − f(u) + ½ F(S(u), u′) − ½ F(S(u′), u) + g(u′) − g(u).
+    """
+    rows, scratch = record_at(rows_at, PASS), record_at(scratch_at, SCRATCH)
+    width, n_blocks, blocks = rows.width, rows.blocks.size, array_of(rows.blocks, None, BLOCK)
+    sums = array_of(scratch.row_sums, (n_blocks, width + 4, width), np.float64)
+    _keep_row(rows, scratch)
+    ratio = -call(rows.solve_row, (rows_at, row, scratch_at))
+    for b in range(n_blocks):
+        if blocks[b].proposed:
+            sums_at, slope = place_of(sums[b]), blocks[b].slope
+            ratio += 0.5 * call(rows.form_row, (rows_at, b, scratch_at, sums_at))
+            ratio -= slope * sums[b, width + SCALARS, VALUE]
+            call(rows.sum_row, (rows_at, b, row, scratch_at, sums_at))
+            ratio += slope * sums[b, width + SCALARS, VALUE]
+    ratio += _reversed_weight(rows, row, scratch)
+    _swap_row(rows, scratch)
+    for b in range(n_blocks):
+        if blocks[b].proposed:
+            ratio -= 0.5 * call(rows.form_row, (rows_at, b, scratch_at, place_of(sums[b])))
+    zero = np.uint64(0)
+    accepted, _ = philox(rows.key, zero, np.uint64(1), np.uint64(row), zero)
+    # Not a number: the proposal was absurd.
+    if math.log(unit(accepted)) < ratio:
+        _swap_row(rows, scratch)
+    call(rows.copy_row, (rows_at, row, scratch_at, True))
     return 0.0
+
+
+@part
+def _reversed_weight(rows, row, scratch):
+    """½ log det A − ½ hᵀA⁻¹h of the sums as they are."""
+    n = rows.n_factors + rows.blocks.size
+    A = array_of(scratch.system, (n + 2, n // LANES * LANES + LANES), np.float64)
+    _fill_system(rows, row, scratch, A)
+    for k in range(n):
+        if A[k, k] < 0.0:
+            A[k, k] = 1.0
+    reduce(A, n)
+    return _log_weight(A, n)
+
+
+@part
+def _log_weight(A, n):
+    """½ log det A − ½ hᵀ A⁻¹ h, of a system that is reduced."""
+    width, inverse, total = A.shape[1], A[n + 1], 0.0
+    for k in range(n):
+        total -= 0.5 * (math.log(inverse[k]) + A[k, width - 1] * A[k, width - 1] * inverse[k])
+    return total
+
+
+@part
+def _add_noise(rows, row, A, n):
+    """Add √D n to what U y is to be, A = Uᵀ D⁻¹ U and n ~ N(0, I): then y ~ N(A⁻¹ h, A⁻¹)."""
+    width, inverse = A.shape[1], A[n + 1]
+    zero, own = np.uint64(0), np.uint64(row)
+    for k in range(0, n, 2):
+        first, second = philox(rows.key, np.uint64(k // 2), zero, own, zero)
+        length, angle = math.sqrt(-2.0 * math.log(unit(first))), 2.0 * math.pi * unit(second)
+        A[k, width - 1] += length * math.cos(angle) / math.sqrt(inverse[k])
+        if k + 1 < n:
+            A[k + 1, width - 1] += length * math.sin(angle) / math.sqrt(inverse[k + 1])
 
 
 @inlined
 def eliminate(A, n):
     """Solve [A | h] into row n by elimination, A = Uᵀ D⁻¹ U; A is symmetric, its upper part is used, h its last column.
 
-    Four rows are finished at a time and then taken off all that follow: what lies below the diagonal is left undefined.
-    Row n is zero before; row n + 1 holds the inverses of the pivots, and before them the diagonal.
+    Row n is zero before; row n + 1 holds the inverses of the pivots.
     """
-    width, y, inverse = A.shape[1], A[n], A[n + 1]
+    reduce(A, n)
+    substitute(A, n)
+
+
+@inlined
+def reduce(A, n):
+    """U and, in the last column, U A⁻¹ h.
+
+    Four rows are finished at a time and then taken off all that follow: what lies below the diagonal is left undefined.
+    Row n + 1 holds the inverses of the pivots, and before them the diagonal.
+    """
+    width, inverse = A.shape[1], A[n + 1]
     for k in range(n):
         inverse[k] = A[k, k]
     for first in range(0, n, 4):
@@ -445,6 +539,12 @@ def eliminate(A, n):
             inverse[k] = 1.0 / max(A[k, k], PIVOT * inverse[k])
         for i in range(last, n):
             subtract_four(A, i, first, inverse, i // LANES * LANES, width)
+
+
+@inlined
+def substitute(A, n):
+    """The y with U y = the last column, into row n, which is zero before."""
+    width, y, inverse = A.shape[1], A[n], A[n + 1]
     for k in range(n - 1, -1, -1):
         # In the block of the diagonal what is not yet solved for is still zero.
         y[k] = (A[k, width - 1] - dot_row(A, k, y, k // LANES * LANES, width)) * inverse[k]
@@ -626,6 +726,49 @@ def weigh_rows(passes, scratches):
                     gain = u * (S[width + TARGET, k] - fitted[0, k]) + 0.5 * (square - spread)
                     worth[r, 0, b, k] += w * gain
                     worth[r, 1, b, k] += w * square
+        r = take(turn)
+
+
+@kernel
+def lean_rows(passes, scratches):
+    """What the cells of each row say of its last factor, all else that the row has being integrated out: `leaning`.
+
+    With C = A⁻¹ and y = A⁻¹h of the system with the factor's prior, N(m, 1/α): precision 1/C_kk − α, and what that
+    precision times the mean would be, y_k/C_kk − α m.
+    """
+    rows, scratch = passes[0], scratches[0]
+    edges, turn = array_of(rows.edges, None, np.int64), array_of(rows.turn, None, np.int64)
+    blocks, present = array_of(rows.blocks, None, BLOCK), array_of(rows.present, None, np.bool_)
+    n, last, width = rows.n_factors + len(blocks), rows.n_factors - 1, rows.width
+    sums = array_of(scratch.row_sums, (len(blocks), width + 4, width), np.float64)
+    A = array_of(scratch.system, (n + 2, n // LANES * LANES + LANES), np.float64)
+    out, at = array_of(rows.leaning, (edges[-1], 2), np.float64), A.shape[1] - 1
+    means = array_of(rows.prior_mean, (edges[-1] if rows.own_means else 1, rows.n_factors), np.float64)
+    alphas = array_of(rows.prior_precision, (edges[-1] if rows.own_precisions else 1, rows.n_factors), np.float64)
+    r = take(turn)
+    while r < len(edges) - 1:
+        for row in range(edges[r], edges[r + 1]):
+            if not present[row]:
+                continue
+            call(rows.copy_row, (place_of(rows), row, place_of(scratch), False))
+            for b in range(len(blocks)):
+                call(rows.sum_row, (place_of(rows), b, row, place_of(scratch), place_of(sums[b])))
+            found = 0.0
+            for turned in range(2):
+                _fill_system(rows, row, scratch, A)
+                for k in range(n):
+                    if A[k, k] < 0.0:
+                        A[k, k] = 1.0
+                    if turned == 1:
+                        A[k, at] = 1.0 if k == last else 0.0
+                reduce(A, n)
+                substitute(A, n)
+                found = A[n, last]
+                if turned == 0:
+                    out[row, 1] = found
+            precision = alphas[row if rows.own_precisions else 0, last]
+            out[row, 0] = max(1.0 / found - precision, 0.0)
+            out[row, 1] = out[row, 1] / found - precision * means[row if rows.own_means else 0, last]
         r = take(turn)
 
 

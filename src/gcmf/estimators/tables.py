@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.id_kind import IdKind
     from gcmf.data.vocabulary import Vocabulary
+    from gcmf.model.draws import Draws
     from gcmf.model.fitted import Fitted
 
 Frame = pd.DataFrame
@@ -49,7 +50,19 @@ def structure_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     role, reached = roles(fitted.ends, fitted.on[:, :n], fitted.seen)
     table["role"] = [*role[: fitted.n_factors], *["weak"] * (n - fitted.n_factors)]
     table["relations"] = [tuple(names[m] for m in relations) for relations in reached]
+    if fitted.draws is not None:
+        for e, name in enumerate(fitted.schema.entities):
+            table[f"P({name})"] = fitted.draws.inclusion[e, :n]
     return table
+
+
+def diagnostic_table(draws: Draws | None, names: list[str]) -> pd.DataFrame:
+    """Relation × how many draws there are, how many independent ones they are worth, and whether they agree."""
+    columns = ["draws", "effective", "r_hat"]
+    if draws is None:
+        return pd.DataFrame(columns=columns, dtype=float)
+    values = zip([draws.n] * len(names), draws.effective, draws.r_hat, strict=True)
+    return pd.DataFrame(values, index=names, columns=columns)
 
 
 def mate_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:

@@ -7,14 +7,13 @@ CONTRIBUTING.md has an example with a parameter to learn.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable  # noqa: TC003 - dataclasses and tests look up the types of fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -66,6 +65,9 @@ class Likelihood(ABC):
     """For what the bound takes steps that are far too short (`looseness`), and the way out; {} are the relations."""
     if_overdispersed: str = ""
     """The way out where cells vary much more around what was fitted than `variance` allows; "" if that cannot be."""
+    trials: Callable[..., Any] | None = None
+    """If log p(x|θ) = xψ − t softplus(ψ) up to a function of x, with ψ = θ − shift: the function (x, p) → (t, shift),
+    as plain as those of `CellMath`. Given Pólya-Gamma weights such cells are Gaussian, and rows can be drawn so."""
     searched: bool = False
     """Whether p holds something that no closed form gives: a fit then tries steps of it (`moved`)."""
 
@@ -126,6 +128,18 @@ class Likelihood(ABC):
     def learn(self, p: Floats, total: float, n: float, prior: ParameterPrior) -> Floats:
         """The p that maximises the bound for n cells whose values sum to `total`."""
         del total, n, prior
+        return p
+
+    def pinned(self, p: Floats) -> Floats:
+        """The numbers at which p stands, where it holds a distribution: as those of a point."""
+        return p
+
+    def drawn(self, p: Floats, total: float, n: float, prior: ParameterPrior, rng: np.random.Generator) -> Floats:
+        """Draw the parameters given n cells whose values sum to `total`; here, they stay as they were estimated.
+
+        Parameters that are `searched` are drawn along that line by Metropolis' rule, without this.
+        """
+        del total, n, prior, rng
         return p
 
     def moved(self, p: Floats, step: float) -> Floats:

@@ -57,6 +57,11 @@ def _curved_value(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
     return x * m - softplus(m) - 0.5 * CURVATURE * v
 
 
+def one_trial(x: Floats, p: Floats) -> tuple[Floats, float]:
+    """t = 1, ψ = θ."""
+    return 1.0 + 0.0 * x, 0.0
+
+
 EXACT = CellMath(_exact_quadratic, _exact_value)
 TIGHT, CURVED = CellMath(_tight_quadratic, _tight_value), CellMath(_curved_quadratic, _curved_value)
 CELLS = {"exact": EXACT, "tight": TIGHT, "paper": CURVED, "cell": CURVED}
@@ -84,6 +89,7 @@ class Bernoulli(Likelihood):
     zero_weight: float = 1.0
     name = "bernoulli"
     support = "binary"
+    trials = staticmethod(one_trial)
 
     def __post_init__(self) -> None:
         check_choice("bound", self.bound, tuple(CELLS))

@@ -56,6 +56,16 @@ class Gaussian(Likelihood):
         shape = self._least_shape(n, prior) + n / 2.0 - prior.point
         return np.array([shape, max(prior.rate + total / 2.0, MIN_NOISE / 2.0 * n)])
 
+    def pinned(self, p: Floats) -> Floats:
+        """⟨τ⟩."""
+        return np.array([1.0, p[1] / p[0]])
+
+    def drawn(self, p: Floats, total: float, n: float, prior: ParameterPrior, rng: np.random.Generator) -> Floats:
+        """τ ~ Gamma(p₀ + n/2, q₀ + ½ Σ (x − θ)²)."""
+        del p
+        rate = max(prior.rate + total / 2.0, MIN_NOISE / 2.0 * n)
+        return np.array([1.0, rate / rng.gamma(prior.shape + n / 2.0)])
+
     def _least_shape(self, n: float, prior: ParameterPrior) -> float:
         """p₀; of a MAP fit at least so much that τ has a mode."""
         return float(with_mode(prior.shape, n)) if prior.point else prior.shape

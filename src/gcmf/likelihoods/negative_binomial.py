@@ -60,6 +60,11 @@ def _value(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
     return total
 
 
+def _trials(x: Floats, p: Floats) -> tuple[Floats, Floats]:
+    """t = x + r, ψ = θ − log r."""
+    return x + p[0], p[1]
+
+
 NEGATIVE_BINOMIAL = CellMath(_quadratic, _value)
 
 
@@ -73,6 +78,7 @@ class NegativeBinomial(Likelihood):
     mild = True
     searched = True
     cell = NEGATIVE_BINOMIAL
+    trials = staticmethod(_trials)
 
     def constant(self, x: Floats) -> Floats:
         """−log x!."""

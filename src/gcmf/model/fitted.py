@@ -15,7 +15,7 @@ from gcmf.model.regression import covariances, expected, precision_of
 from gcmf.model.structure import touched
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gcmf.data.zeros import Drawn
     from gcmf.engines.base import State
     from gcmf.likelihoods import Likelihood
+    from gcmf.model.draws import Draws
     from gcmf.model.posterior import Posterior, RelationScales
     from gcmf.model.spec import Spec
     from gcmf.model.spread import Spread
@@ -141,6 +142,8 @@ class Fitted:
     """By which cells and entities can be added; files of format 5 and before have none."""
     pairs: tuple[Pairs, ...] | None = None
     """Per relation, which cells were observed; None where the model was not to keep them, or they were too many."""
+    draws: Draws | None = None
+    """Of a sampled model: predictions are averages over these. All else is means and variances over all draws."""
 
     @property
     def n_factors(self) -> int:
@@ -188,7 +191,14 @@ class Fitted:
         return center + scale * self.center[m], scale * self.scale[m]
 
 
-def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection, widths: Spread | None = None) -> Fitted:
+def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
+    spec: Spec,
+    posterior: Posterior,
+    state: State,
+    data: Collection,
+    widths: Spread | None = None,
+    draws: Draws | None = None,
+) -> Fitted:
     """Order the factors, fill in the entities without data, and measure what each factor explains.
 
     `widths` are the variances that predictions are made with, if others than those of the state.
@@ -201,18 +211,25 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection, 
     for e in {regression.design.e for regression in posterior.regressions}:
         square[e] = factor_sums([mean[e]], [var[e]])[0][0]  # the moments are those around the prior means
     activity = _activity(mean, square, on)
-    if widths is not None:
-        var = [np.ascontiguousarray(v[:, order]) for v in widths.var]
     prior_var = np.where(on & (not spec.point), 1.0 / alpha, 0.0)
     prior_bias = _bias_priors(spec, posterior)
     told, told_bias = _told(posterior, order)
     mean = [np.where(seen[:, None], a, told[e][0]).astype(a.dtype) if e in told else a
             for e, (a, seen) in enumerate(zip(mean, spec.observed, strict=True))]  # fmt: skip
-    var = [np.where(seen[:, None], v, p + told[e][1] if e in told else p).astype(v.dtype)
-           for e, (v, p, seen) in enumerate(zip(var, prior_var, spec.observed, strict=True))]  # fmt: skip
+
+    def filled(variances: Sequence[Floats]) -> tuple[Floats, ...]:
+        """With those of the prior where there are no data."""
+        return tuple(
+            np.where(seen[:, None], v, p + told[e][1] if e in told else p).astype(v.dtype)
+            for e, (v, p, seen) in enumerate(zip(variances, prior_var, spec.observed, strict=True))
+        )
+
+    swept_var = var = filled(var)
     links = np.zeros((len(spec.biased), len(spec.biased)))
     bias_mean, bias_var = _biases(spec, state, prior_bias, told_bias, links)
+    swept_bias_var = bias_var
     if widths is not None:
+        var = filled([np.ascontiguousarray(v[:, order]) for v in widths.var])
         pairs = zip(spec.in_layer, widths.bias_var, bias_var, strict=True)
         bias_var = [np.where(seen, wide, narrow) for seen, wide, narrow in pairs]
     # Of who is not known at all, not even the covariates are: anybody of the set.
@@ -223,6 +240,9 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection, 
     # Both sides of a symmetric relation have the biases of the first.
     shared = [spec.layer(*divmod(number, 2)) for number in range(len(spec.biased))]
     bias_mean, bias_var = ([biases[layer] for layer in shared] for biases in (bias_mean, bias_var))
+    terms = _terms(spec, posterior, data, np.where(on, alpha, 0.0), links)
+    if widths is not None:
+        terms = terms._replace(var=swept_var, bias_var=tuple(swept_bias_var[layer] for layer in shared))
     return Fitted(
         schema=spec.schema,
         vocabularies={name: data.entities[name].vocabulary for name in spec.schema.entities},
@@ -247,8 +267,9 @@ def summarize(spec: Spec, posterior: Posterior, state: State, data: Collection, 
         n_weak=posterior.n_weak,
         scales=None if posterior.scales is None else _fitted_scales(posterior.scales, order),
         effects=_effects(spec, posterior, data, order),
-        terms=_terms(spec, posterior, data, np.where(on, alpha, 0.0), links),
+        terms=terms,
         pairs=_pairs(spec, data),
+        draws=None if draws is None else draws.columns(order),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gcmf.model.posterior import scales_of
-from gcmf.model.predictive import Normal, interval, mean_and_variance
+from gcmf.model.predictive import Drawn, Normal, interval, mean_and_variance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
     _Entities = tuple[Floats, Floats, Floats, Floats]
 
+#: Numbers that predictions of pairs are made from at a time.
 _CHUNK = 100_000
+_CHUNK_OF_DRAWS = 1 << 21
 #: Rows and columns predicted together: some megabytes, also where quadrature takes 21 numbers per cell.
 _TILE = 128, 1024
 
@@ -47,9 +49,9 @@ def predict_pairs(
 
     `level` is the probability with which a new cell is to lie in its interval, if intervals are wanted.
     """
-    out = _empty((len(i),), level)
-    for start in range(0, len(i), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    out, step = _empty((len(i),), level), cells_at_a_time(fitted)
+    for start in range(0, len(i), step):
+        part = slice(start, start + step)
         answer = _answer(fitted, m, j[part], theta_of(fitted, m, i[part], j[part]), level)
         for whole, values in zip(out, answer, strict=True):
             whole[part] = values
@@ -61,6 +63,8 @@ def predict_grid(
 ) -> Prediction | Interval:
     """Predict the outer product of rows i and columns j, a tile at a time: three matrix products each."""
     out = _empty((len(i), len(j)), level)
+    if fitted.draws is not None:
+        return _drawn_grid(fitted, m, (i, j), out, level)
     for left in range(0, len(j), _TILE[1]):
         cols = slice(left, left + _TILE[1])
         col_entities = _partners(fitted, m, j[cols])
@@ -74,6 +78,26 @@ def predict_grid(
     return out
 
 
+def _drawn_grid(
+    fitted: Fitted, m: int, cells: tuple[Indices, Indices], out: Prediction | Interval, level: float | None
+) -> Prediction | Interval:
+    """The same from draws: as many rows at a time as their draws leave room for."""
+    draws, (i, j) = fitted.draws, cells
+    assert draws is not None
+    step = max(cells_at_a_time(fitted) // max(len(j), 1), 1)
+    for top in range(0, len(i), step):
+        rows = slice(top, top + step)
+        theta = np.stack([theta for theta, _ in draws.each(m, i[rows], j, grid=True)])
+        for whole, values in zip(out, _answer(fitted, m, j, Drawn(theta, draws.parameters[m]), level), strict=True):
+            whole[rows] = values
+    return out
+
+
+def cells_at_a_time(fitted: Fitted) -> int:
+    """Of how many cells predictors are held at a time."""
+    return _CHUNK if fitted.draws is None else max(_CHUNK_OF_DRAWS // fitted.draws.n, 1)
+
+
 def _empty(shape: tuple[int, ...], level: float | None) -> Prediction | Interval:
     made = [np.empty(shape) for _ in range(2 if level is None else 4)]
     return Prediction(*made) if level is None else Interval(*made)
@@ -81,6 +105,8 @@ def _empty(shape: tuple[int, ...], level: float | None) -> Prediction | Interval
 
 def theta_of(fitted: Fitted, m: int, i: Indices, j: Indices) -> Theta:
     """What is known of the linear predictors of cells (i, j) of relation m."""
+    if fitted.draws is not None:
+        return Drawn(fitted.draws.linear_predictors(m, i, j), fitted.draws.parameters[m])
     return Normal(*theta_pairs(fitted, m, i, j), fitted.parameters[m])
 
 

@@ -23,9 +23,11 @@ def sample_theta(fitted: Fitted, m: int, cells: tuple[Indices, Indices], n: int,
     """Draw θ of cells (i, j) of relation m, n times: (n, cells).
 
     In every draw an entity has one vector and one bias, whatever cells it is in, and the relation one scale per factor:
-    so draws of several cells are joint. Entities known only by their prior (−1) are drawn anew for every cell.
+    so draws of several cells are joint. A sampled model has such draws, of which some are taken at random. Entities known only by their prior (−1) are drawn anew for every cell.
     """
     (r, c), (i, j) = fitted.ends[m], cells
+    if fitted.draws is not None:
+        return fitted.draws.linear_predictors(m, i, j)[rng.integers(fitted.draws.n, size=n)]
     if r == c:  # who is on both sides has the same vector there
         rows, at = _different(np.concatenate([i, j]))
         cols, (at_rows, at_cols) = rows, np.split(at, 2)
@@ -46,9 +48,15 @@ def sample_theta(fitted: Fitted, m: int, cells: tuple[Indices, Indices], n: int,
 
 def sample_cells(fitted: Fitted, m: int, cells: tuple[Indices, Indices], n: int, rng: np.random.Generator) -> Floats:
     """Draw cells (i, j) of relation m, n times, in the user's units: (n, cells)."""
-    theta = sample_theta(fitted, m, cells, n, rng)
     center, scale = fitted.measure(m, cells[1])
-    return np.asarray(fitted.likelihoods[m].draw(theta, fitted.parameters[m], rng) * scale + center)
+    likelihood = fitted.likelihoods[m]
+    if fitted.draws is None:
+        drawn = likelihood.draw(sample_theta(fitted, m, cells, n, rng), fitted.parameters[m], rng)
+    else:
+        theta, parameters = fitted.draws.linear_predictors(m, *cells), fitted.draws.parameters[m]
+        which = rng.integers(fitted.draws.n, size=n)
+        drawn = np.stack([likelihood.draw(theta[s], parameters[s], rng) for s in which.tolist()])
+    return np.asarray(drawn * scale + center)
 
 
 def _different(i: Indices) -> tuple[Indices, Indices]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gcmf.data.split import draw
-from gcmf.model.predict import theta_of
+from gcmf.model.predict import cells_at_a_time, theta_of
 from gcmf.model.predictive import cdf, interval, log_density, mean_and_variance
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -58,7 +58,7 @@ def score_cells(fitted: Fitted, m: int, parts: Iterable[tuple[Indices, Indices, 
     """Compare predictions with cells (i, j, x) that come in parts."""
     likelihood, sums, n = fitted.likelihoods[m], np.zeros(3 + len(LEVELS)), 0
     widths, truth, guess = [], [], []
-    for i, j, x in parts:
+    for i, j, x in _smaller(parts, cells_at_a_time(fitted)):
         theta, (center, scale) = theta_of(fitted, m, i, j), fitted.measure(m, j)
         mean, z = mean_and_variance(likelihood, theta)[0] * scale + center, (x - center) / scale
         density = log_density(likelihood, theta, z) - np.log(scale)
@@ -75,6 +75,14 @@ def score_cells(fitted: Fitted, m: int, parts: Iterable[tuple[Indices, Indices, 
     return Score(
         np.sqrt(squares), absolute, log_likelihood, n, auc, precision, half, most, nearly_all, width, calibration
     )
+
+
+def _smaller(parts: Iterable[tuple[Indices, Indices, Floats]], size: int) -> Iterator[tuple[Indices, Indices, Floats]]:
+    """Cells in parts of at most this size."""
+    for i, j, x in parts:
+        for start in range(0, len(x), size):
+            part = slice(start, start + size)
+            yield i[part], j[part], x[part]
 
 
 def covered(likelihood: Likelihood, theta: Theta, x: Floats) -> Floats:

@@ -161,7 +161,7 @@ def _with(added: _Added, state: State) -> Fitted:
                 has_cells[twin][place] |= seen[:, b]
     wide = {name: tuple(group) or None for name, group in swept.items()}
     changed = replace(
-        fitted, vocabularies=vocabularies, mean=tuple(arrays["mean"]), var=tuple(arrays["var"]),
+        fitted, draws=None, vocabularies=vocabularies, mean=tuple(arrays["mean"]), var=tuple(arrays["var"]),
         bias_mean=tuple(arrays["bias_mean"]), bias_var=tuple(arrays["bias_var"]),
         terms=terms._replace(has_cells=tuple(has_cells), var=wide["var"], bias_var=wide["bias_var"]),
         units=tuple(None if u is None else u.placed(np.arange(len(u.center)), len(arrays["mean"][c]))

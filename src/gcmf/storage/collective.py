@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from gcmf.data.vocabulary import Vocabulary
 from gcmf.data.zeros import Drawn
 from gcmf.errors import GcmfError, StorageError
 from gcmf.likelihoods import ParameterPrior, known
+from gcmf.model.draws import Draws
 from gcmf.model.explained import Explained
 from gcmf.model.fitted import Effects, Fitted, FittedScales, RowTerms
 from gcmf.storage.ids import decode
@@ -41,7 +42,10 @@ _OWN_PLACE = (
     "effects",
     "terms",
     "pairs",
+    "draws",
 )
+#: Fields of `Draws` that other parts of the document hold.
+_KNOWN_OF_DRAWS = ("offset", "ends", "mates")
 _INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "UInt64")
 
 
@@ -77,6 +81,7 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
         **({} if fitted.scales is None else {"scales": fitted.scales._asdict()}),
         **({} if fitted.terms is None else {"terms": _write_terms(fitted.terms)}),
         **({} if fitted.pairs is None else {"pairs": [_write_pairs(pairs) for pairs in fitted.pairs]}),
+        **_write_draws(fitted.draws),
     }
 
 
@@ -115,6 +120,12 @@ def _write_effects(effects: Effects | None) -> dict[str, Any]:
     return {"covariates": {**known, "features": features}}
 
 
+def _write_draws(draws: Draws | None) -> dict[str, Any]:
+    if draws is None:
+        return {}
+    return {"draws": {name: _listed(part) for name, part in draws._asdict().items() if name not in _KNOWN_OF_DRAWS}}
+
+
 def _write_kind(kind: IdKind | None) -> dict[str, Any]:
     """Return how ids were brought, if there is more to say than their values; the categories are ids too."""
     if kind is None:
@@ -136,6 +147,8 @@ def schema_matcher(document: dict[str, Any]) -> Matcher:
     def member_of(dim: str, n: int) -> str:
         if dim in ("parameters", "learned", "pairs"):
             return f"{dim} of relation {n}"
+        if dim.endswith("+1"):
+            return f"{member_of(dim[:-2], n)} and one more"
         if dim == "features":
             return f"features of {entities[n]!r}"
         if dim not in ("members", "ends", "columns"):
@@ -202,7 +215,7 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
         **arrays,
     )  # fmt: skip
     _check_numbers(fitted)
-    return fitted
+    return replace(fitted, draws=_read_draws(document["draws"], fitted)) if "draws" in document else fitted
 
 
 def _read_terms(written: dict[str, Any], likelihoods: tuple[Likelihood, ...], on: Any) -> RowTerms:
@@ -277,6 +290,28 @@ def _read_effects(written: dict[str, Any], where: str) -> Effects:
     if len(features) != len(effects.center) or not features:
         refuse(f"{where}/features", len(features), f"a name for each of {len(effects.center)} features")
     return effects
+
+
+def _read_draws(written: dict[str, Any], fitted: Fitted) -> Draws:
+    """Draws, with what else is known of the model that they are of."""
+    own = np.arange(fitted.on.shape[1])
+    mate = own if fitted.scales is None else fitted.scales.mate
+    arrays: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in written.items()}
+    draws = Draws(
+        **arrays, offset=fitted.offset, ends=np.array(fitted.ends),
+        mates=np.where(fitted.directed[:, None], mate, own),
+    )  # fmt: skip
+    sizes = [(len(mean), f.shape[1]) for mean, f in zip(fitted.mean, draws.factors, strict=True)]
+    sizes += [(len(b), d.shape[1]) for b, d in zip(fitted.bias_mean, draws.biases, strict=True)]
+    refuse_faults({
+        "draws/factors or biases are not of every member and of one more": any(d + 1 != n for d, n in sizes),
+        "draws has no draw": draws.n == 0,
+        "draws/parameters are not what the likelihood of their relation learns": not all(
+            likelihood.is_settled(p) for likelihood, each in zip(fitted.likelihoods, draws.parameters, strict=True)
+            for p in each
+        ),
+    })  # fmt: skip
+    return draws
 
 
 def _read_drawn(written: dict[str, int], m: int) -> Drawn:

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 #: Raised by one whenever older versions of gcmf could no longer read what is written, or would misread it.
 #: 1: the units of columns stood beside the model. 2: they are part of it, and PCA, CCA and GFA can be saved.
 #: 3: likelihoods have parameters. 4: some factors are weak. 5: entity sets may have covariates.
-#: 6: relations may have scales, and be of a set with itself; what adds entities and cells later; what was seen.
-FORMAT_VERSION = 6
+#: 6: relations may have scales, and be of a set with itself. 7: what adds entities and cells later, what was seen, and
+#: draws.
+FORMAT_VERSION = 7
 _KEY = "gcmf"
 #: Values within values: more than any model has, and far less than would exhaust the stack.
 _DEEPEST = 12
-_TYPES = ("F64", "F32", "I64", "U64", "U8", "BOOL")
+_TYPES = ("F64", "F32", "F16", "I64", "U64", "U8", "BOOL")
 
 
 def write(path: Path, document: Mapping[str, Any]) -> None:

@@ -126,6 +126,16 @@ COLLECTIVE = {
         "bias_var?": Each(Piece(("ends",), 0.0, types=_FLOATS), of="layers"),
     },
     "pairs?": Each({"code": Piece(("pairs",), 0, 255, types=("uint8",)), "inverted": bool}, of="relations"),
+    "draws?": {
+        "factors": Each(Piece(("draws", "members+1", "factors"), types=("float16",)), of="entities"),
+        "unit": Piece(("entities", "factors"), 1e-30),
+        "biases": Each(Piece(("draws", "ends+1"), types=("float32",)), of="layers"),
+        "scales": Piece(("draws", "relations", "factors")),
+        "parameters": Each(Piece(("draws", "parameters")), of="relations"),
+        "inclusion": Piece(("entities", "factors"), 0.0, 1.0),
+        "effective": Piece(("relations",), 0.0, math.inf),
+        "r_hat": Piece(("relations",), 0.0, math.inf),
+    },
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),
@@ -213,7 +223,7 @@ class Matcher:
                 self._agree(self.member_of(dim, at), size, where)
         if value.dtype == np.bool_ or not value.size:
             return
-        low, high = value.min(), value.max()
+        low, high = float(value.min()), float(value.max())  # float16 could not be compared with its own limits
         if not (math.isfinite(low) and math.isfinite(high)):
             msg = f"{where} holds numbers that are not finite"
             raise MalformedError(msg)

@@ -2,10 +2,10 @@
 
 Run once, at commit 5652d1d, the last that wrote format 1 and kept units beside the model:
 `python tests/storage/golden/make.py tests/storage/golden`. Only the version of the format matters: what later
-versions read must answer the same. Files of formats 2, 3, 4 and 5 are of the same collection, at commits 6acdea6,
-a1c2a14, 439721a and fd7cdb2, with the deviations of the answers (`return_std=True`) and without the line on units; that
-of format 5 with `Collection(..., entities={"user": table})`, a table with the column `score` of the users' ids:
-`default_rng(0).normal(size=12) + 0.1 * default_rng(1).normal(size=12)`.
+versions read must answer the same. Files of formats 2 to 6 are of the same collection, at commits 6acdea6, a1c2a14,
+439721a, fd7cdb2 and 345915e, with the deviations of the answers (`return_std=True`) and without the line on units;
+those of formats 5 and 6 with `Collection(..., entities={"user": table})`, a table with the column `score` of the
+users' ids: `default_rng(0).normal(size=12) + 0.1 * default_rng(1).normal(size=12)`.
 """
 
 import json

@@ -1,0 +1,116 @@
+"""Chains one after the other, what is kept of them, and when they end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf.methods.gibbs import Chain
+from gcmf.model import moves
+from gcmf.model.conditionals import begin
+from gcmf.model.draws import n_kept
+from gcmf.model.hyper import update_alpha_prior
+from gcmf.model.recording import Recorder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from gcmf.engines.base import Engine, State
+    from gcmf.model.draws import Draws
+    from gcmf.model.posterior import Posterior
+    from gcmf.model.spec import Spec
+    from gcmf.options import FitOptions
+
+#: R-hat of predictors above which chains have not mixed.
+MIXED = 1.1
+#: Size of factors that are added, of one that explains all: they are to grow if the data want them.
+SMALL = 0.3
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What remains of the chains."""
+
+    draws: Draws
+    posterior: Posterior
+    state: State
+    """Means over all draws, and their variances."""
+    trace: list[float]
+    """Log joint density after every sweep of every chain."""
+    stopped: bool
+
+    @property
+    def mixed(self) -> bool:
+        """Whether R-hat says so of the predictors of all relations."""
+        return bool((self.draws.r_hat <= MIXED).all())
+
+
+class Sampling:
+    """Runs `n_chains` chains from a variational solution.
+
+    Each sweeps n_burn times, and then n_samples times, of which as many states are kept as memory allows.
+    """
+
+    def __init__(self, spec: Spec, engine: Engine, options: FitOptions, *, seed: int) -> None:
+        self._spec, self._engine, self._options, self._seed = spec, engine, options, seed
+        self._trace: list[float] = []
+        self._probes: list[list[NDArray[Any]]] = []
+
+    def run(self, posterior: Posterior, state: State, report: Callable[[int, float, Chain], bool]) -> Sampled | None:
+        """Draw, until `report` says that it is enough, or all is drawn; None if nothing was by then."""
+        options, engine = self._options, self._engine
+        if self._spec.priors.vague:
+            # Under a vague prior, α has a posterior that cannot be normalized: a factor could shrink to nothing and
+            # never come back.
+            posterior = update_alpha_prior(self._spec, posterior)
+        posterior, state = self._widened(posterior, state)
+        spec, start, first, hyper = begin(self._spec, posterior, state)
+        recorder, stopped = Recorder(self._spec, posterior, state, seed=self._seed), False
+        n_draws = options.n_samples * options.n_chains
+        every = -(-n_draws // n_kept(spec.sizes, spec.ends, posterior.n_factors, n_draws))
+        for c in range(options.n_chains):
+            engine.place(first.copy())
+            self._probes.append([])
+            stopped = self._one(Chain(spec, engine, start, hyper, seed=self._seed + c), recorder, every, report)
+            if stopped:
+                break
+        if not recorder.n:
+            return None
+        # Of a chain that was stopped, nothing; of the first one, what there is.
+        whole = [chain for chain in self._probes if len(chain) == options.n_samples] or self._probes[:1]
+        return Sampled(*recorder.finish(np.array(whole)), self._trace, stopped)
+
+    def _one(self, chain: Chain, recorder: Recorder, every: int, report: Callable[[int, float, Chain], bool]) -> bool:
+        """Run a chain; whether it was stopped, or has left the numbers."""
+        for n in range(-self._options.n_burn, self._options.n_samples):
+            chain.sweep(adapting=n < 0)
+            self._trace.append(chain.log_joint)
+            if not np.isfinite(chain.log_joint):
+                return True
+            if n >= 0:
+                drawn = chain.fetch()
+                recorder.add(chain.posterior, drawn)
+                self._probes[-1].append(recorder.probe(chain.posterior, drawn))
+                if n % every == 0:
+                    recorder.keep(chain.posterior, drawn)
+            if report(len(self._trace), chain.log_joint, chain):
+                return True
+        return False
+
+    def _widened(self, posterior: Posterior, state: State) -> tuple[Posterior, State]:
+        """Add weak factors up to the number that was asked for: draws do not overfit, and gain by them."""
+        n = 0 if self._options.n_factors == "auto" else self._options.n_factors - posterior.n_factors
+        if n <= 0 or self._options.pattern is not None:
+            return posterior, state
+        self._engine.place(state.copy())
+        everywhere = np.ones((len(posterior.on), n), dtype=bool)
+        rng = np.random.default_rng(self._seed)
+        wider = moves.extend(self._spec, self._engine, posterior, everywhere, rng)
+        sizes = np.ones(wider.on.shape)
+        sizes[:, -n:] = SMALL**2
+        self._engine.scale(sizes)
+        return wider._replace(n_weak=posterior.n_weak + n), self._engine.fetch()

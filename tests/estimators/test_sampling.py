@@ -1,0 +1,174 @@
+"""A sampled model: the same questions, answered by draws."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import gcmf
+from gcmf.errors import ConvergenceWarning, OptionError
+from gcmf.fit import Status
+from gcmf.model import draws as draws_module
+
+OPTIONS = {"inference": "gibbs", "random_state": 0, "n_samples": 40, "n_burn": 20, "progress": False}
+
+
+def tables(seed=0, noise=0.5):
+    """Ratings with two thirds missing, and one user and one movie without any; and 0/1 traits of users."""
+    rng = np.random.default_rng(seed)
+    u, v, w = (rng.normal(size=(n, 2)) for n in (40, 30, 12))
+    truth = u @ v.T + rng.normal(size=(40, 1))
+    x = truth + noise * rng.normal(size=truth.shape)
+    x[rng.random(x.shape) < 2 / 3] = np.nan
+    x[5], x[:, 7] = np.nan, np.nan
+    traits = (rng.random((40, 12)) < 1.0 / (1.0 + np.exp(-2.0 * u @ w.T))).astype(float)
+    return truth, [gcmf.Relation("x", "a", "b", 3.0 * x + 10.0), gcmf.Relation("traits", "a", "c", traits, "bernoulli")]
+
+
+def fitted(**options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # short chains may not have mixed
+        return gcmf.GCMF(**{**OPTIONS, **options}).fit(tables()[1])
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fitted()
+
+
+def test_predictions_are_averages_over_draws(model):
+    draws, i, j = model.fitted_.draws, np.array([0, 1, 5, 39]), np.array([3, 7, 2, 29])
+    theta = draws.linear_predictors(0, i, j)
+    assert theta.shape == (40, 4)
+    scale, center = model.fitted_.scale[0], model.fitted_.center[0]
+    mean, std = model.predict("x", i, j, return_std=True)
+    np.testing.assert_allclose(mean, theta.mean(axis=0) * scale + center, rtol=1e-6)
+    noise = draws.parameters[0][:, 0].mean()
+    np.testing.assert_allclose(std, np.sqrt(theta.var(axis=0) + noise) * scale, rtol=1e-6)
+    # 0/1: the average of probabilities, and not the probability of the average.
+    chance, spread = model.predict("traits", i, [1, 2, 3, 4], return_std=True)
+    sigma = 1.0 / (1.0 + np.exp(-draws.linear_predictors(1, i, np.array([1, 2, 3, 4]))))
+    np.testing.assert_allclose(chance, sigma.mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(spread**2, chance * (1 - chance), atol=1e-6)
+
+
+def test_pairs_and_grids_agree(model):
+    grid = np.stack(model.predict("x", return_std=True))
+    pairs = np.stack(model.predict("x", [3, 5], [7, 2], return_std=True))
+    np.testing.assert_allclose(pairs, grid[:, [3, 5], [7, 2]], rtol=1e-5)
+
+
+def test_predictions_are_as_good_as_variational_ones_and_more_careful(model):
+    truth, data = tables()
+    plain = gcmf.GCMF(random_state=0, progress=False).fit(data)
+    errors = [np.sqrt(np.mean(((m.predict("x") - 10.0) / 3.0 - truth) ** 2)) for m in (model, plain)]
+    assert errors[0] < 1.05 * errors[1]
+    theta = model.fitted_.draws.linear_predictors(0, *(a.ravel() for a in np.indices(truth.shape)))
+    scaled = theta * model.fitted_.scale[0] / 3.0 + (model.fitted_.center[0] - 10.0) / 3.0
+    low, high = np.quantile(scaled, [0.05, 0.95], axis=0)
+    assert 0.82 < np.mean((low < truth.ravel()) & (truth.ravel() < high)) < 0.96
+
+
+def test_the_same_bits_for_any_number_of_threads(model):
+    other = fitted(n_threads=3)
+    np.testing.assert_array_equal(model.predict("x"), other.predict("x"))
+    np.testing.assert_array_equal(model.elbo_trace_, other.elbo_trace_)
+    assert not np.array_equal(fitted(random_state=1).predict("x"), model.predict("x"))
+
+
+def test_saved_and_loaded(model, tmp_path):
+    model.save(tmp_path / "m.gcmf")
+    again = gcmf.load(tmp_path / "m.gcmf")
+    for relation in ("x", "traits"):
+        for mine, theirs in zip(*(m.predict(relation, return_std=True) for m in (model, again)), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+    assert again.score(tables()[1]).equals(model.score(tables()[1]))
+    assert again.structure().equals(model.structure())
+    assert again.diagnostics().equals(model.diagnostics())
+    assert (again.inference, again.n_samples, again.status_) == ("gibbs", 40, model.status_)
+
+
+def test_tables_tell_of_the_draws(model):
+    structure, diagnostics = model.structure(), model.diagnostics()
+    shares = structure[["P(a)", "P(b)", "P(c)"]].to_numpy()
+    assert ((shares >= 0) & (shares <= 1)).all()
+    assert shares.max() == 1.0
+    assert diagnostics["draws"].tolist() == [40, 40]
+    assert (diagnostics["effective"] > 2).all()
+    assert (diagnostics["r_hat"] > 0.9).all()
+    assert "log joint density" in repr(model)
+    assert len(model.elbo_trace_) == model.n_iter_ == 60
+    assert model.status_ in (Status.SAMPLED, Status.UNMIXED)
+    assert gcmf.GCMF(progress=False, random_state=0).fit(tables()[1]).diagnostics().empty
+
+
+def test_entities_without_data_have_their_prior(model):
+    """As many draws above as below: deviations come in pairs of opposite signs."""
+    theta = model.fitted_.draws.linear_predictors(0, np.array([5, -1]), np.array([7, -1]))
+    assert theta.std(axis=0).min() > 0.1
+    known = model.predict("x", [5], [7])
+    strange = model.predict("x", ["who"], ["what"], unknown="prior")
+    assert abs(known - strange) < 3.0
+    assert abs(strange - 10.0) < 3.0
+
+
+def test_chains_are_put_together():
+    one, two = fitted(n_samples=10), fitted(n_samples=10, n_chains=2)
+    assert len(two.elbo_trace_) == 2 * len(one.elbo_trace_)
+    assert two.fitted_.draws.n == 20
+    np.testing.assert_array_equal(two.fitted_.draws.factors[0][:10, :40], one.fitted_.draws.factors[0][:, :40])
+
+
+def test_memory_is_bounded(monkeypatch):
+    monkeypatch.setattr(draws_module, "MAX_BYTES", 1)
+    assert fitted().fitted_.draws.n == draws_module.MIN_KEPT
+
+
+def test_a_number_of_factors_is_that_many():
+    model = fitted(n_factors=6, n_samples=10)
+    assert model.fitted_.on.shape[1] == 6
+    assert model.n_factors_active_ < 6
+
+
+def test_a_callback_may_stop_it():
+    seen = []
+
+    def stop(info):
+        seen.append(info.iteration)
+        return seen.count(1) == 2 and info.iteration == 25  # sweeps are counted anew when draws begin
+
+    model = fitted(callbacks=stop)
+    assert model.status_ is Status.INTERRUPTED
+    assert np.isfinite(model.predict("x")).all()
+
+
+def test_chains_that_disagree_are_told_of():
+    data = tables()[1]
+    with pytest.warns(ConvergenceWarning, match=r"do not agree yet \(R-hat > 1.1\): raise n_burn and n_samples"):
+        gcmf.GCMF(**{**OPTIONS, "n_samples": 8, "n_burn": 0, "n_chains": 2}).fit(data)
+
+
+@pytest.mark.parametrize(("name", "value"), [("n_samples", 0), ("n_burn", -1), ("n_chains", 0), ("n_chains", 1.5)])
+def test_options_are_checked(name, value):
+    with pytest.raises(OptionError, match=name):
+        gcmf.GCMF(inference="gibbs", **{name: value}).fit(tables()[1])
+
+
+@pytest.mark.parametrize("likelihood", ["poisson", "negative_binomial"])
+@pytest.mark.parametrize("device", ["cpu", "reference"])
+def test_counts(likelihood, device):
+    rng = np.random.default_rng(1)
+    rate = np.exp(0.7 * rng.normal(size=(24, 2)) @ rng.normal(size=(2, 18)) + 0.5)
+    x = rng.poisson(rate).astype(float)
+    x[rng.random(x.shape) < 0.2] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = gcmf.GCMF(**{**OPTIONS, "n_samples": 12, "n_burn": 4, "device": device}).fit(
+            [gcmf.Relation("n", "a", "b", x, likelihood)]
+        )
+    mean, std = model.predict("n", return_std=True)
+    assert np.corrcoef(np.log(mean.ravel()), np.log(rate.ravel()))[0, 1] > 0.5
+    assert (std**2 >= mean).all()
+    assert np.isfinite(model.score([gcmf.Relation("n", "a", "b", x, likelihood)])["log_likelihood"]).all()

@@ -1,0 +1,112 @@
+"""Draws are of the posterior: rows have their conditionals, and chains that start from the prior stay there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from fuzz.joint import CASES, Case, draw_cells, draw_prior, moved_away
+from gcmf.engines.cpu import CpuEngine
+from gcmf.engines.reference import ReferenceEngine
+from gcmf.model import conditionals
+from gcmf.model.diagnostics import effective_size, r_hat
+from gcmf.model.posterior import given_of
+
+CPU = partial(CpuEngine, dtype="float64", n_threads=1)
+#: Two draws of each case that differ by chance are this many standard errors apart once in 10⁵ times.
+FAR = 4.4
+
+
+def prepared(case, make_engine, seed=0):
+    """An engine at a draw from the prior, with cells that go with it."""
+    rng = np.random.default_rng(seed)
+    plain, _ = case.build(rng)
+    posterior, state = draw_prior(case, plain, rng)
+    spec, problem = case.build(rng, draw_cells(plain, posterior, state, rng))
+    regressions = tuple(r._replace(design=d) for r, d in zip(posterior.regressions, spec.designs, strict=True))
+    posterior = posterior._replace(regressions=regressions)
+    engine = make_engine(problem)
+    engine.place(state.copy())
+    return spec, engine, posterior, state
+
+
+@pytest.mark.parametrize("name", ["covariates", "poisson", "network", "patterns", "scales of counts"])
+def test_chains_from_the_prior_stay_there(name):
+    moved = moved_away(CASES[name], CPU, n=100, sweeps=3)
+    assert max(map(abs, moved.values())) < FAR, moved
+
+
+def test_negative_binomial_chains_stay_too():
+    moved = moved_away(CASES["negative binomial"], CPU, n=100, sweeps=3)
+    assert max(map(abs, moved.values())) < FAR, moved
+
+
+def test_a_wrong_conditional_is_seen(monkeypatch):
+    """α with half an entity too many per entity: the test above can fail."""
+    right = conditionals.draw_alpha
+    monkeypatch.setattr(
+        conditionals, "draw_alpha", lambda spec, *rest: right(replace(spec, n_entities=1.5 * spec.n_entities), *rest)
+    )
+    moved = moved_away(CASES["gaussian"], CPU, n=100, sweeps=3)
+    assert max(map(abs, moved.values())) > FAR
+
+
+def test_the_reference_engine_stays_too():
+    case = Case((("a", "b", "poisson"), ("b", "c", "bernoulli"), ("a", "c", "gaussian")))
+    moved = moved_away(case, ReferenceEngine, n=40, sweeps=2)
+    assert max(map(abs, moved.values())) < FAR, moved
+
+
+@pytest.mark.parametrize("name", ["gaussian", "covariates", "network"])
+def test_rows_have_the_normal_that_their_system_says(name):
+    """Means and covariances of many draws of the first set, against A⁻¹h and A⁻¹ of the reference; Gaussian cells."""
+    case = replace(CASES[name], relations=tuple((r, c, "gaussian") for r, c, _ in CASES[name].relations))
+    spec, engine, posterior, state = prepared(case, CPU)
+    _, reference, _, _ = prepared(case, ReferenceEngine)
+    given = given_of(spec, posterior)
+    # Of rows that depend on each other, the first to be drawn is looked at.
+    A, h, seen = reference._system(
+        0, 0, given, [reference._form(0, 0, b, given) for b in range(len(reference._cells[0]))]
+    )
+    mean, cov = np.linalg.solve(A, h), np.linalg.inv(A)
+    layers = [block.layer for block in reference._problem.blocks[0]]
+    draws = []
+    for key in range(3000):
+        engine.place(state.copy())
+        engine.sweep(0, given._replace(key=key))
+        found = engine.fetch()
+        draws.append(np.concatenate([found.mean[0][0], [found.bias_mean[layer][0] for layer in layers]]))
+    away = (np.array(draws) - mean)[:, seen] @ np.linalg.cholesky(A[np.ix_(seen, seen)])
+    assert np.abs(away.mean(axis=0)).max() < FAR / np.sqrt(3000)
+    assert np.abs(np.cov(away.T) - np.eye(seen.sum())).max() < FAR * np.sqrt(2.0 / 3000)
+    assert cov.shape[0] == len(mean)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "covariates"])
+def test_engines_agree_on_what_rows_lean_to(name):
+    case = replace(CASES[name], relations=tuple((r, c, "gaussian") for r, c, _ in CASES[name].relations))
+    found = []
+    for make in (CPU, ReferenceEngine):
+        spec, engine, posterior, _ = prepared(case, make)
+        given = given_of(spec, posterior)
+        found.append([engine.lean(e, k, given) for e in range(3) for k in range(2)])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-8, atol=1e-9)
+    assert max(np.abs(a).max() for a in found[0]) > 0.1
+
+
+def test_diagnostics_of_chains_that_are_known():
+    rng = np.random.default_rng(0)
+    white = rng.standard_normal((4, 500, 20))
+    slow = np.zeros_like(white)
+    for n in range(1, 500):
+        slow[:, n] = 0.9 * slow[:, n - 1] + white[:, n]
+    assert np.median(effective_size(white)) == pytest.approx(2000, rel=0.15)
+    # (1 − 0.9)/(1 + 0.9) of them
+    assert np.median(effective_size(slow)) == pytest.approx(2000 / 19, rel=0.3)
+    assert r_hat(white).max() < 1.02
+    assert r_hat(white + 2.0 * np.arange(4)[:, None, None]).min() > 1.5
+    assert effective_size(white[:, :3]).tolist() == [12.0] * 20
