@@ -108,7 +108,7 @@ class Fit:
 
     def summarize(self, data: Collection) -> Fitted:
         """Return what remains of the run: everything that answers need."""
-        known = summarize(self.spec, self.posterior, self.state, data, self.widths, self.draws)
+        known = summarize(self.spec, self.posterior, self.state, data, widths=self.widths, draws=self.draws)
         return replace(known, drawn=self.drawn)
 
     def doubts(self, data: Collection) -> str | None:

@@ -196,6 +196,7 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
     posterior: Posterior,
     state: State,
     data: Collection,
+    *,
     widths: Spread | None = None,
     draws: Draws | None = None,
 ) -> Fitted:
@@ -224,12 +225,13 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
             for e, (v, p, seen) in enumerate(zip(variances, prior_var, spec.observed, strict=True))
         )
 
-    swept_var = var = filled(var)
+    swept_var = filled(var)
+    wide_var = swept_var
     links = np.zeros((len(spec.biased), len(spec.biased)))
     bias_mean, bias_var = _biases(spec, state, prior_bias, told_bias, links)
     swept_bias_var = bias_var
     if widths is not None:
-        var = filled([np.ascontiguousarray(v[:, order]) for v in widths.var])
+        wide_var = filled([np.ascontiguousarray(v[:, order]) for v in widths.var])
         pairs = zip(spec.in_layer, widths.bias_var, bias_var, strict=True)
         bias_var = [np.where(seen, wide, narrow) for seen, wide, narrow in pairs]
     # Of who is not known at all, not even the covariates are: anybody of the set.
@@ -256,7 +258,7 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
             for likelihood, p in zip(spec.likelihoods, posterior.parameters, strict=True)
         ),
         mean=tuple(mean),
-        var=tuple(var),
+        var=wide_var,
         bias_mean=tuple(bias_mean),
         bias_var=tuple(bias_var),
         prior_var=prior_var,

@@ -269,15 +269,16 @@ def with_rows(fitted: Fitted, e: int, ids: Vocabulary, rows: Rows, *, beside: bo
     vocabulary = Vocabulary(old.ids.append(ids.ids)).of_kind(old.kind) if beside else ids
     # Draws are of those that were there; what is known of all is means and variances.
     return replace(
-        fitted, draws=None, terms=_placed_terms(fitted, e, rows, beside=beside), vocabularies={**fitted.vocabularies, name: vocabulary}, mean=tuple(mean), var=tuple(var),
-        bias_mean=tuple(bias_mean), bias_var=tuple(bias_var), pairs=None,
+        fitted, draws=None, terms=_placed_terms(fitted, e, rows, beside=beside), pairs=None,
+        vocabularies={**fitted.vocabularies, name: vocabulary}, mean=tuple(mean), var=tuple(var),
+        bias_mean=tuple(bias_mean), bias_var=tuple(bias_var),
         units=tuple(_placed_units(u, len(mean[c]), old=len(fitted.mean[c]) if beside else 0) if c == e else u
                     for u, (_, c) in zip(fitted.units, fitted.ends, strict=True)),
     )  # fmt: skip
 
 
 def _placed_terms(fitted: Fitted, e: int, rows: Rows, *, beside: bool) -> RowTerms | None:
-    """What later updates of rows need of these entities: the variances of their sweep, and in which layers they were."""
+    """What later updates of rows need of these entities: variances of their sweep, and where they had cells."""
     terms = fitted.terms
     if terms is None:
         return None
