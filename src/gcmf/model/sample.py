@@ -23,8 +23,8 @@ def sample_theta(fitted: Fitted, m: int, cells: tuple[Indices, Indices], n: int,
     """Draw θ of cells (i, j) of relation m, n times: (n, cells).
 
     In every draw an entity has one vector and one bias, whatever cells it is in, and the relation one scale per factor:
-    so draws of several cells are joint. A sampled model has such draws, of which some are taken at random. Entities known
-    only by their prior (−1) are drawn anew for every cell.
+    so draws of several cells are joint. A sampled model has such draws, of which some are taken at random. Entities
+    known only by their prior (−1) are drawn anew for every cell.
     """
     (r, c), (i, j) = fitted.ends[m], cells
     if fitted.draws is not None:
