@@ -15,6 +15,7 @@ BELOW = {
     "guess": {"sources"},
     "results": {"outputs"},
     "predictions": {"sources", "guess"},
+    "answers": {"sources", "predictions"},
 }
 
 
