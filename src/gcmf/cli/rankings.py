@@ -33,9 +33,7 @@ By = StrEnum("By", ["mean", "lower", "upper", "sample"])
 
 def recommend(
     model: ModelFile,
-    ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Whom to recommend to; all if none is named.")
-    ] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Whom to recommend to; all if none is named.")] = None,
     relation: Relation = None,
     n: Annotated[int, typer.Option("-n", help="Items for each.", min=1)] = 10,
     by: Annotated[By, typer.Option(help="Rank by mean, lower or upper bound, or a draw (sample).")] = By.mean,
@@ -71,7 +69,7 @@ def recommend(
 def similar(
     model: ModelFile,
     entity: Annotated[str, typer.Argument(help="An entity set, such as movie.")],
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Of whom; all if none is named.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help="Of whom; all if none is named.")] = None,
     n: Annotated[int, typer.Option("-n", help="Neighbors of each.", min=1)] = 10,
     relation: Annotated[str | None, typer.Option(help="Compare what they do in this relation alone.")] = None,
     out: Out = None,
