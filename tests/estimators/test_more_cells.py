@@ -53,6 +53,18 @@ def test_more_cells_tell_nearly_as_much_as_if_they_had_been_there(first, device,
     assert error(model, x, test) == before  # a copy was updated
 
 
+def test_engines_agree_about_priors_of_each_row(first):
+    """Every row has prior means and precisions of its own, its biases too."""
+    model, x, _, new, _ = first
+    cpu, reference = (
+        copy.copy(model).set_params(device=device).update({"r": cells(x, new)}).fitted_
+        for device in ("cpu", "reference")
+    )
+    for name in ("mean", "var", "bias_mean", "bias_var"):
+        for ours, theirs in zip(getattr(cpu, name), getattr(reference, name), strict=True):
+            assert ours == pytest.approx(theirs, abs=2e-5)  # 3e-6, in float32
+
+
 def test_who_has_no_new_cell_stays_as_they_were(first):
     model, x, _, new, _ = first
     some = new.copy()
