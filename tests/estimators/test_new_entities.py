@@ -173,6 +173,17 @@ def test_relations_of_other_sets_are_refused(mixed):
         mixed[0].fold_in("user", {}, covariates=pd.DataFrame({"age": [1.0]}, index=["a"]))
 
 
+def test_together_they_are_a_model_like_any_other(mixed, tmp_path):
+    model, _, frames = mixed
+    renamed = {name: frame.loc[["u5"]].rename(index={"u5": "new"}) for name, frame in frames.items()}
+    both = model.fold_in("user", renamed).together()
+    both.save(tmp_path / "m.gcmf")
+    again = gcmf.load(tmp_path / "m.gcmf")
+    assert again.predict("plays", "new", None) == pytest.approx(model.predict("plays", "u5", None), abs=2e-3)
+    assert again.fold_in("movie", {"ratings": (["x"], ["new"], [3.0])}).ids[0] == "x"
+    assert not set(again.recommend("ratings", ["new"])["item"]) & set(frames["ratings"].loc["u5"].dropna().index)
+
+
 def test_threads_do_not_matter():
     rng, u, v, _ = draws(n=(900, 60, 3))
     x = u @ v.T + rng.normal(size=(900, 60))
