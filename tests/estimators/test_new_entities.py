@@ -65,13 +65,13 @@ def test_who_was_in_the_data_gets_their_own_factors(mixed):
     assert [*new.ids] == users
     for std in (False, True):
         own = model.factors("user", std=std, weak=True).loc[users]
-        assert new.factors(std=std, weak=True).to_numpy() == pytest.approx(own.to_numpy(), abs=5e-4)  # 4e-5
+        assert new.factors(std=std, weak=True).to_numpy() == pytest.approx(own.to_numpy(), abs=2e-3)  # 3e-4
     for name in frames:
         for ours, theirs in zip(
             new.predict(name, users, None, return_std=True), model.predict(name, users, None, return_std=True),
             strict=True,
         ):  # fmt: skip
-            assert ours == pytest.approx(theirs, abs=2e-3)  # 2e-4
+            assert ours == pytest.approx(theirs, abs=5e-3)  # 9e-4
 
 
 def test_columns_are_folded_in_like_rows(mixed):
@@ -265,9 +265,9 @@ def test_networks_and_repeated_relations(device, symmetric):
     }  # fmt: skip
     new = model.fold_in("user", cells)
     own = model.factors("user", weak=True).loc[["u3"]].to_numpy()
-    assert new.factors(weak=True).to_numpy() == pytest.approx(own, abs=0.02)  # the others have settled to 0.005
+    assert new.factors(weak=True).to_numpy() == pytest.approx(own, abs=0.002)  # 2e-4
     others = [name for name in names if name != "u3"]
-    assert new.predict("net", "new", others) == pytest.approx(model.predict("net", "u3", others), abs=0.03)
+    assert new.predict("net", "new", others) == pytest.approx(model.predict("net", "u3", others), abs=0.004)  # 4e-4
     assert len(new.recommend("net", exclude_seen=False, n=40)) == 26  # nobody is recommended to themselves
     assert [*new.recommend("net", n=40)["item"]] == ["u3"]  # the only one not met
     assert new.similar(n=1)["item"][0] == "u3"
