@@ -397,7 +397,18 @@ def test_refusals_reach_the_command_line(tmp_path):
 
 def test_every_command_has_help():
     shown = run("--help").stdout
-    for name in ("init", "fit", "predict", "describe", "export", "evaluate", "doctor"):
+    for name in (
+        "init",
+        "fit",
+        "predict",
+        "recommend",
+        "similar",
+        "explain",
+        "describe",
+        "export",
+        "evaluate",
+        "doctor",
+    ):
         assert name in shown
         assert run(name, "--help").exit_code == 0
     assert "Exit codes" in shown
@@ -405,7 +416,19 @@ def test_every_command_has_help():
 
 def test_help_shows_flags_as_flags_and_where_defaults_come_from(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    for name in ("init", "fit", "predict", "describe", "export", "evaluate", "doctor", "demo"):
+    for name in (
+        "init",
+        "fit",
+        "predict",
+        "recommend",
+        "similar",
+        "explain",
+        "describe",
+        "export",
+        "evaluate",
+        "doctor",
+        "demo",
+    ):
         shown = run(name, "--help").stdout
         assert "<bool>" not in shown, name
         assert "list[" not in shown, name
@@ -471,7 +494,19 @@ def test_a_narrow_terminal_loses_nothing(fitted, monkeypatch, width):
 def test_every_report_can_be_json(fitted, tmp_path):
     done = run("predict", fitted / "model.gcmf", "--relation", "ratings", "--all", "-o", tmp_path / "a.csv", "--json")
     assert json.loads(done.stdout) == {"predictions": 900, "file": str(tmp_path / "a.csv")}
-    for name in ("init", "fit", "predict", "describe", "export", "evaluate", "doctor", "demo"):
+    for name in (
+        "init",
+        "fit",
+        "predict",
+        "recommend",
+        "similar",
+        "explain",
+        "describe",
+        "export",
+        "evaluate",
+        "doctor",
+        "demo",
+    ):
         assert "--json" in run(name, "--help").stdout, name
 
 

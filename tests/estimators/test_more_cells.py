@@ -45,12 +45,24 @@ def test_more_cells_tell_nearly_as_much_as_if_they_had_been_there(first, device,
     later = copy.copy(model).set_params(device=device).update({"r": cells(x, new)})
     whole = gcmf.GCMF(random_state=0).fit([gcmf.Relation("r", "user", "movie", cells(x, old | new))])
     after, best = error(later, x, test), error(whole, x, test)
-    assert best < after < best + 0.1 * (before - best)  # 0.74, 0.57, 0.56
+    assert best < after < best + 0.1 * (before - best)  # 1.177, 0.555, 0.548
     assert later.recommend("r", [110], n=90)["item"].isin(np.flatnonzero(~new[110])).all()
     later.save(tmp_path / "m.gcmf")
     again = gcmf.load(tmp_path / "m.gcmf")
     np.testing.assert_array_equal(again.predict("r"), later.predict("r"))
     assert error(model, x, test) == before  # a copy was updated
+
+
+def test_engines_agree_about_priors_of_each_row(first):
+    """Every row has prior means and precisions of its own, its biases too."""
+    model, x, _, new, _ = first
+    cpu, reference = (
+        copy.copy(model).set_params(device=device).update({"r": cells(x, new)}).fitted_
+        for device in ("cpu", "reference")
+    )
+    for name in ("mean", "var", "bias_mean", "bias_var"):
+        for ours, theirs in zip(getattr(cpu, name), getattr(reference, name), strict=True):
+            assert ours == pytest.approx(theirs, abs=2e-5)  # 5e-7, in float32
 
 
 def test_who_has_no_new_cell_stays_as_they_were(first):
@@ -65,13 +77,14 @@ def test_who_has_no_new_cell_stays_as_they_were(first):
 
 def test_one_cell_of_one_row_is_the_exact_posterior():
     """A user with one more cell, whose movie is known exactly: a normal prior times a normal likelihood."""
-    x, old, _, _ = world(1, 60, 40)
+    x, old, _, _ = world(1)
     model = gcmf.GCMF(random_state=0, bias=False, dtype="float64").fit(
         [gcmf.Relation("r", "user", "movie", cells(x, old))]
     )
     fitted = model.fitted_
     i, j = model.factors("user").index.get_loc(5), model.factors("movie").index.get_loc(7)
     assert not old[5, 7]
+    assert fitted.on.shape[1] > 0
     fitted.var[1][j] = 1e-12  # the movie does not move
     u, s, p = fitted.mean[0][i], fitted.var[0][i], fitted.mean[1][j]
     tau = float(np.divide(*terms_of(fitted).parameters[0]))
@@ -98,7 +111,7 @@ def test_zeros_one_sets_and_networks_take_more_cells():
     model.update({"net": (i[late], j[late], net[i, j][late]), "tags": ([35] * 9, range(9), tags[35])})
     test = ~early & ~late
     left = net[i, j][test] - model.predict("net", i[test], j[test])
-    assert left.std() < 0.4 * net[i, j][test].std()  # 0.2
+    assert left.std() < 0.2 * net[i, j][test].std()  # 0.20 of 1.77
     assert len(model.factors("user")) == 40
 
 
@@ -138,7 +151,7 @@ def test_a_fit_to_the_same_data_stays_where_it_was(first):
     data = gcmf.Collection([gcmf.Relation("r", "user", "movie", cells(x, old))])
     again = gcmf.GCMF(random_state=0).fit(data, start=model)
     away = again.predict("r") - model.predict("r")
-    assert np.abs(away).max() < 0.05  # 0.01
+    assert np.abs(away).max() < 0.06  # 0.02
 
 
 @pytest.mark.parametrize("options", [{}, {"inference": "map", "priors": {"alpha_shape": 1, "alpha_rate": 1}}])

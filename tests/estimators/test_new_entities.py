@@ -65,13 +65,13 @@ def test_who_was_in_the_data_gets_their_own_factors(mixed):
     assert [*new.ids] == users
     for std in (False, True):
         own = model.factors("user", std=std, weak=True).loc[users]
-        assert new.factors(std=std, weak=True).to_numpy() == pytest.approx(own.to_numpy(), abs=5e-4)  # 4e-5
+        assert new.factors(std=std, weak=True).to_numpy() == pytest.approx(own.to_numpy(), abs=2e-3)  # 3e-4
     for name in frames:
         for ours, theirs in zip(
             new.predict(name, users, None, return_std=True), model.predict(name, users, None, return_std=True),
             strict=True,
         ):  # fmt: skip
-            assert ours == pytest.approx(theirs, abs=2e-3)  # 2e-4
+            assert ours == pytest.approx(theirs, abs=5e-3)  # 9e-4
 
 
 def test_columns_are_folded_in_like_rows(mixed):
@@ -173,6 +173,17 @@ def test_relations_of_other_sets_are_refused(mixed):
         mixed[0].fold_in("user", {}, covariates=pd.DataFrame({"age": [1.0]}, index=["a"]))
 
 
+def test_together_they_are_a_model_like_any_other(mixed, tmp_path):
+    model, _, frames = mixed
+    renamed = {name: frame.loc[["u5"]].rename(index={"u5": "new"}) for name, frame in frames.items()}
+    both = model.fold_in("user", renamed).together()
+    both.save(tmp_path / "m.gcmf")
+    again = gcmf.load(tmp_path / "m.gcmf")
+    assert again.predict("plays", "new", None) == pytest.approx(model.predict("plays", "u5", None), abs=2e-3)
+    assert again.fold_in("movie", {"ratings": (["x"], ["new"], [3.0])}).ids[0] == "x"
+    assert not set(again.recommend("ratings", ["new"])["item"]) & set(frames["ratings"].loc["u5"].dropna().index)
+
+
 def test_threads_do_not_matter():
     rng, u, v, _ = draws(n=(900, 60, 3))
     x = u @ v.T + rng.normal(size=(900, 60))
@@ -254,9 +265,9 @@ def test_networks_and_repeated_relations(device, symmetric):
     }  # fmt: skip
     new = model.fold_in("user", cells)
     own = model.factors("user", weak=True).loc[["u3"]].to_numpy()
-    assert new.factors(weak=True).to_numpy() == pytest.approx(own, abs=0.02)  # the others have settled to 0.005
+    assert new.factors(weak=True).to_numpy() == pytest.approx(own, abs=0.002)  # 2e-4
     others = [name for name in names if name != "u3"]
-    assert new.predict("net", "new", others) == pytest.approx(model.predict("net", "u3", others), abs=0.03)
+    assert new.predict("net", "new", others) == pytest.approx(model.predict("net", "u3", others), abs=0.004)  # 4e-4
     assert len(new.recommend("net", exclude_seen=False, n=40)) == 26  # nobody is recommended to themselves
     assert [*new.recommend("net", n=40)["item"]] == ["u3"]  # the only one not met
     assert new.similar(n=1)["item"][0] == "u3"

@@ -103,7 +103,7 @@ def test_the_lower_bound_ranks_who_is_little_known_below_who_is_well_known():
         by: model.recommend("r", [9], n=12, exclude_seen=False, by=by).set_index("item") for by in ("lower", "upper")
     }
     mean = model.predict("r", [9, 9], [known, little])
-    assert abs(mean[0] - mean[1]) < 0.1  # 0.02
+    assert abs(mean[0] - mean[1]) < 0.1  # 0.05
     assert ranks["lower"].loc[known, "rank"] < ranks["lower"].loc[little, "rank"]
     assert ranks["upper"].loc[known, "rank"] > ranks["upper"].loc[little, "rank"]
 
@@ -119,8 +119,8 @@ def test_draws_have_the_spread_of_the_posterior(rated):
     theta, var = theta_pairs(fitted, 0, np.full(30, 3), items)
     mean, std = fitted.center[0] + fitted.scale[0] * theta, fitted.scale[0] * np.sqrt(var)
     away = (draws.mean(axis=0) - mean) / std * np.sqrt(400)
-    assert np.abs(away).max() < 4.5  # 2.9
-    assert np.abs(draws.std(axis=0) / std - 1.0).max() < 0.2  # 0.10; one in 30 of 400 draws: 0.035 each
+    assert np.abs(away).max() < 4.0  # 1.9
+    assert np.abs(draws.std(axis=0) / std - 1.0).max() < 0.2  # 0.094: the largest of 30, each with a deviation of 0.035
     again = [model.recommend("ratings", ["u3"], by="sample", random_state=1) for _ in range(2)]
     pd.testing.assert_frame_equal(*again)
 
@@ -178,7 +178,7 @@ def test_alike_are_those_that_predict_alike():
     found = model.similar("user", [0], n=29).set_index("item")["score"]
     assert found.max() <= 1.0
     assert found[1] > 0.97
-    assert found[3] > 0.85  # 0.97: they differ in what hardly moves predictions
+    assert found[3] > 0.85  # 0.96: they differ in what hardly moves predictions
     assert found[2] < -0.85
     assert 0 not in found.index
     # Who has one rating is known badly, and like nobody.

@@ -16,6 +16,7 @@ BELOW = {
     "guess": {"sources"},
     "results": {"outputs"},
     "predictions": {"sources", "guess"},
+    "answers": {"sources", "predictions"},
 }
 
 

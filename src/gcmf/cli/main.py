@@ -64,8 +64,10 @@ class Commands(TyperGroup):
 
 
 def _plain_flags(parameters: list[Any]) -> list[Any]:
-    """Let help say `--force`, where Typer says `--force <bool>` as if a value were wanted."""
+    """Let help say `--force`, where Typer says `--force <bool>` as if a value were wanted, and <str> for a list."""
     for parameter in parameters:
+        if parameter.nargs == -1:
+            parameter.display_type_rich = lambda **_: "<str>"
         if getattr(parameter, "is_flag", False) and parameter.metavar is None:
             parameter.metavar = ""
     return parameters

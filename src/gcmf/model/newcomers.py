@@ -258,45 +258,32 @@ def with_rows(fitted: Fitted, e: int, ids: Vocabulary, rows: Rows, *, beside: bo
         new = new.astype(before.dtype)
         return np.concatenate([before, new]) if beside else new
 
-    mean, var = ([placed(a, rows[k]) if n == e else a for n, a in enumerate(group)]
-                 for k, group in enumerate((fitted.mean, fitted.var)))  # fmt: skip
-    bias_mean, bias_var = list(fitted.bias_mean), list(fitted.bias_var)
+    terms = terms_of(fitted)
+    mean, var = _replaced(fitted.mean, e, rows.mean, placed), _replaced(fitted.var, e, rows.var, placed)
+    swept, swept_bias = terms.var and _replaced(terms.var, e, rows.var, placed), terms.bias_var
+    bias_mean, bias_var, has_cells = fitted.bias_mean, fitted.bias_var, terms.has_cells
     for b, layer in enumerate(layers):
-        both = [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]
-        for at in both:
-            bias_mean[at] = placed(fitted.bias_mean[at], rows.bias_mean[:, b])
-            bias_var[at] = placed(fitted.bias_var[at], rows.bias_var[:, b])
+        for at in [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]:
+            bias_mean = _replaced(bias_mean, at, rows.bias_mean[:, b], placed)
+            bias_var = _replaced(bias_var, at, rows.bias_var[:, b], placed)
+            swept_bias = swept_bias and _replaced(swept_bias, at, rows.bias_var[:, b], placed)
+            has_cells = _replaced(has_cells, at, np.zeros(len(ids)), placed)
     vocabulary = Vocabulary(old.ids.append(ids.ids)).of_kind(old.kind) if beside else ids
     # Draws are of those that were there; what is known of all is means and variances.
     return replace(
-        fitted, draws=None, terms=_placed_terms(fitted, e, rows, beside=beside), pairs=None,
-        vocabularies={**fitted.vocabularies, name: vocabulary}, mean=tuple(mean), var=tuple(var),
-        bias_mean=tuple(bias_mean), bias_var=tuple(bias_var),
+        fitted, draws=None, vocabularies={**fitted.vocabularies, name: vocabulary}, mean=mean, var=var,
+        bias_mean=bias_mean, bias_var=bias_var, pairs=None,
+        terms=terms._replace(var=swept, bias_var=swept_bias, has_cells=has_cells),
         units=tuple(_placed_units(u, len(mean[c]), old=len(fitted.mean[c]) if beside else 0) if c == e else u
                     for u, (_, c) in zip(fitted.units, fitted.ends, strict=True)),
     )  # fmt: skip
 
 
-def _placed_terms(fitted: Fitted, e: int, rows: Rows, *, beside: bool) -> RowTerms | None:
-    """What later updates of rows need of these entities: variances of their sweep, and where they had cells."""
-    terms = fitted.terms
-    if terms is None:
-        return None
-
-    def placed(before: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
-        new = new.astype(before.dtype)
-        return np.concatenate([before, new]) if beside else new
-
-    var, bias_var, has_cells = terms.var, terms.bias_var, list(terms.has_cells)
-    if var is not None:
-        var = tuple(placed(a, rows.var) if n == e else a for n, a in enumerate(var))
-    wide = None if bias_var is None else list(bias_var)
-    for b, layer in enumerate(layers_of(fitted, e)):
-        for at in [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]:
-            has_cells[at] = placed(has_cells[at], rows.bias_var[:, b] < fitted.prior_bias[1, at])
-            if wide is not None:
-                wide[at] = placed(wide[at], rows.bias_var[:, b])
-    return terms._replace(var=var, bias_var=None if wide is None else tuple(wide), has_cells=tuple(has_cells))
+def _replaced(
+    arrays: tuple[NDArray[Any], ...], at: int, new: Floats, placed: Callable[[NDArray[Any], Floats], NDArray[Any]]
+) -> tuple[NDArray[Any], ...]:
+    """The same arrays with new rows in one of them."""
+    return (*arrays[:at], placed(arrays[at], new), *arrays[at + 1 :])
 
 
 def _placed_units(units: Units | None, size: int, *, old: int) -> Units | None:
