@@ -84,11 +84,8 @@ def assert_sound(model, data):
         assert (std >= 0).all()
         new = model.predict(name, ["never seen"], ["nor this"], unknown="prior", return_std=True)
         assert np.isfinite(new).all()
-    assert np.isfinite(
-        model.score(data)
-        .drop(columns=["auc", "average_precision", "calibration_error"], errors="ignore")
-        .to_numpy(float)
-    ).all()
+    score = model.score(data).drop(columns=["auc", "average_precision", "calibration_error"], errors="ignore")
+    assert np.isfinite(score.to_numpy(float)).all()
     assert np.isfinite(model.variance_explained()).all(axis=None)
     # A factor alone may add more than all that there is to biases that are worse without it than no biases.
     assert (model.variance_explained()[["bias", "total"]].to_numpy() <= 1 + 1e-9).all()
