@@ -94,9 +94,20 @@ def test_the_estimator_takes_it_as_a_device(device, engines):
             np.testing.assert_array_equal(a, b)
     assert far.structure().equals(near.structure())
     assert far.variance_explained().equals(near.variance_explained())
-    assert OPERATIONS - set(engines[-1].calls) <= {"scale", "regress"}, (
+    assert OPERATIONS - set(engines[-1].calls) <= {"scale", "regress", "lean"}, (
         "a fit makes use of nearly all that engines can do"
     )
+
+
+def test_draws_are_the_same_bits(device, engines):
+    data = several(15).select(["ab", "bc"])
+    far, near = (
+        GCMF(device=where, random_state=0, tol=1e-3, inference="gibbs", n_samples=6, n_burn=2, progress=False).fit(data)
+        for where in (f"remote {device}", device)
+    )
+    np.testing.assert_array_equal(far.elbo_trace_, near.elbo_trace_)
+    np.testing.assert_array_equal(far.predict("bc"), near.predict("bc"))
+    assert engines[-1].calls["lean"] == 24, "one for each of three sets in each of eight sweeps"
 
 
 def test_the_state_does_not_pass_between_the_processes(engines):

@@ -186,7 +186,8 @@ class Engine(Protocol):
     """Holds the state of a run and computes with it: what, is written here; how and where, is its own business.
 
     Nobody else changes the state, or sees it before `fetch`. Nothing here needs more than a few numbers per factor to
-    pass between the engine and who drives it, except `place`, `fetch` and the new factors of `extend`.
+    pass between the engine and who drives it, except `place`, `fetch`, the new factors of `extend`, and two numbers for
+    each row of `lean`.
     """
 
     @property
