@@ -27,7 +27,7 @@ LAYERS = (
     {"methods"},
     {"fit"},
     {"storage"},
-    {"estimators", "datasets", "io", "omics"},
+    {"estimators", "datasets", "io", "omics", "report"},
     {"cli", "plot", "demo"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
