@@ -18,6 +18,7 @@ from gcmf.cli.fit import fit
 from gcmf.cli.init import init
 from gcmf.cli.predict import predict
 from gcmf.cli.rankings import explain, recommend, similar
+from gcmf.cli.report import report
 from gcmf.cli.terminal import show_error, show_note, show_stop
 from gcmf.errors import GcmfError
 
@@ -122,5 +123,5 @@ def main(
         typer.echo(ctx.get_help())
 
 
-for _command in (init, fit, predict, recommend, similar, explain, describe, export, evaluate, doctor, demo):
+for _command in (init, fit, predict, recommend, similar, explain, describe, report, export, evaluate, doctor, demo):
     app.command(cls=Command)(_command)
