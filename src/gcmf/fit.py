@@ -19,6 +19,7 @@ from gcmf.methods.sampling import Sampling
 from gcmf.methods.stages import Continuation, Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
 from gcmf.model.dispersion import outweighed, overdispersed
+from gcmf.model.elbo import terms
 from gcmf.model.fitted import summarize
 from gcmf.model.posterior import given_of
 from gcmf.model.resume import as_before, resumed
@@ -88,6 +89,8 @@ class StepInfo:
     """Which of the `n_init` runs this is, from 0."""
     snapshot: Callable[[], Fit] = field(repr=False, compare=False)
     """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
+    terms: Callable[[], dict[str, float]] = field(default=dict, repr=False, compare=False)
+    """Call it to have the bound term by term; draws have none."""
 
 
 @dataclass(frozen=True)
@@ -305,8 +308,11 @@ class Loop:
 
     def _report(self, n: int, now: float, change: float) -> bool:
         """Tell the callbacks; whether one of them wants to stop."""
-        n_factors = self._run.posterior.n_strong
-        info = StepInfo(n, now, change, n_factors, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED))
+        run = self._run
+        info = StepInfo(
+            n, now, change, run.posterior.n_strong, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED),
+            lambda: {**terms(run.spec, run.posterior, run.measured), "level": run.level},
+        )  # fmt: skip
         try:
             return any([callback(info) is True for callback in self._callbacks])
         except KeyboardInterrupt:

@@ -269,3 +269,25 @@ def test_hundreds_of_factors_and_relations_fit_on_a_page(model, monkeypatch):
     figure = plot.structure(model)
     assert max(figure.get_size_inches()) < 25
     assert len(figure.axes[0].get_xticks()) <= 60
+
+
+def test_a_recorder_keeps_terms_factors_and_errors(split):
+    record = plot.Recorder(*split, every=5)
+    model = fitted(split[0], 3, callbacks=record, n_init=2)
+    table = plot.tables.convergence(model, record)
+    # In the trace, a bound is replaced where something that was tried after the sweep raised it.
+    assert np.allclose(record.table().filter(like="term ").sum(axis=1), record.table()["bound"], rtol=1e-9)
+    assert table["below"].iloc[-1] == 0
+    assert set(record.table()["restart"]) == {0, 1}
+    measured = table["error x"].notna()
+    assert table.loc[measured, "sweep"].isin([1, *range(5, 500, 5)]).all()
+    assert table.loc[measured, "error x"].iloc[-1] < table.loc[measured, "error x"].iloc[0]
+    assert table["factors"].iloc[-1] >= model.n_factors_active_
+    assert len(plot.convergence(model, record).axes) == 6
+    written(plot.convergence(model, record))
+    # Another fit with the same recorder starts afresh; without test data nothing is measured.
+    bare = plot.Recorder()
+    for _ in range(2):
+        model = fitted(split[0], 2, callbacks=bare)
+        assert len(bare.table()) == model.n_iter_
+    assert not [name for name in plot.tables.convergence(model, bare) if name.startswith("error")]

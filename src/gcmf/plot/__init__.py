@@ -12,8 +12,10 @@ from gcmf.plot.model import convergence, structure, variance_explained
 from gcmf.plot.models import compare, stability
 from gcmf.plot.schema import schema
 from gcmf.report import tables
+from gcmf.report.recorder import Recorder
 
 __all__ = [
+    "Recorder",
     "calibration", "compare", "convergence", "embedding", "evaluation", "loadings", "predicted_vs_observed",
     "reconstruction", "schema", "stability", "structure", "tables", "variance_explained",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from gcmf.plot.style import (
     ACCENT,
+    CATEGORY_COLORS,
     FAINT,
     INK,
     MUTED,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.estimators.gcmf import GCMF
+    from gcmf.report.recorder import Recorder
 
     Floats = NDArray[np.float64]
 
@@ -45,23 +47,63 @@ WIDEST, HIGHEST = 18.0, 14.0
 _ROUND = "round,pad=0.04,rounding_size=0.14"
 
 
-def convergence(model: GCMF, *, ax: Axes | None = None) -> Picture:
+def convergence(model: GCMF, record: Recorder | None = None, *, ax: Axes | None = None) -> Picture:
     """Draw the lower bound after each sweep, and how far below its best value it stood.
 
-    A straight fall in the second panel is convergence at a steady rate; a step is a change of structure. Given axes
-    hold the first panel alone.
+    A straight fall in the second panel is convergence at a steady rate; a step is a change of structure. With what a
+    `Recorder` kept, also the terms of the bound, factors alive, and held-out errors. Given axes hold the first panel.
     """
-    table = tables.convergence(model)
+    table = tables.convergence(model, record)
+    more = {"term ": _draw_terms, "factors": _draw_alive, "error ": _draw_held_out}
+    panels = [_draw_bound, _draw_gap, *(draw for head, draw in more.items() if _columns_of(table, head))]
     with styled():
         if ax is not None:
             _draw_bound(ax, table)
             return ax
-        figure = new_figure(7.6, 3.0)
-        bound, gap = figure.subplots(1, 2)
-        _draw_bound(bound, table)
-        _draw_gap(gap, table[table["below"] > 0])
+        across = min(len(panels), 3)
+        down = -(-len(panels) // across)
+        figure = new_figure(3.8 * across, 3.0 * down)
+        places = figure.subplots(down, across, squeeze=False).ravel()
+        for axes in places[len(panels) :]:
+            axes.axis("off")
+        for axes, panel in zip(places, panels, strict=False):
+            panel(axes, table)
         figure.text(0.995, 0.005, str(model.status_).split(":")[0], ha="right", va="bottom", color=MUTED, fontsize=8)
     return figure
+
+
+def _columns_of(table: pd.DataFrame, head: str) -> list[str]:
+    return [str(name) for name in table.columns if str(name).startswith(head)]
+
+
+def _draw_terms(ax: Axes, table: pd.DataFrame) -> None:
+    """Each term minus its last value, of those that change: what the bound gained, and what it paid."""
+    late = table.iloc[len(table) // 10 :]
+    for name, color in zip(_columns_of(table, "term "), (*CATEGORY_COLORS, MUTED), strict=False):
+        gone = late[name] - late[name].iloc[-1]
+        if np.ptp(gone) > 0:
+            ax.plot(late["sweep"], gone, color=color, linewidth=1.5, label=name.removeprefix("term "))
+    ax.set_title("Terms, minus their last values")
+    ax.legend(fontsize=7)
+    _over_sweeps(ax)
+
+
+def _draw_alive(ax: Axes, table: pd.DataFrame) -> None:
+    ax.step(table["sweep"], table["factors"], where="mid", color=ACCENT, linewidth=2)
+    ax.set_title("Factors")
+    ax.set_ylim(0, max(float(table["factors"].max()), 1.0) * 1.1)
+    _over_sweeps(ax)
+
+
+def _draw_held_out(ax: Axes, table: pd.DataFrame) -> None:
+    """Errors as shares of their first values, so that relations of any units stand together."""
+    for name, color in zip(_columns_of(table, "error "), CATEGORY_COLORS * 9, strict=False):
+        error = table.loc[table[name].notna(), ["sweep", name]]
+        label = shortened(name.removeprefix("error "), 18)
+        ax.plot(error["sweep"], error[name] / error[name].iloc[0], "o-", color=color, markersize=3, label=label)
+    ax.set_title("Held-out RMSE, first = 1")
+    ax.legend(fontsize=7)
+    _over_sweeps(ax)
 
 
 def _draw_bound(ax: Axes, table: pd.DataFrame) -> None:
@@ -76,6 +118,7 @@ def _draw_bound(ax: Axes, table: pd.DataFrame) -> None:
 
 
 def _draw_gap(ax: Axes, table: pd.DataFrame) -> None:
+    table = table[table["below"] > 0]
     ax.semilogy(table["sweep"], table["below"], color=ACCENT, linewidth=2)
     ax.set_title("Below the best value")
     _over_sweeps(ax)

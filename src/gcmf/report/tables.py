@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gcmf.estimators.gcmf import GCMF
     from gcmf.model.fitted import Fitted
+    from gcmf.report.recorder import Recorder
 
 __all__ = [
     "calibration", "compare", "convergence", "embedding", "loadings", "predicted_vs_observed", "reconstruction",
@@ -103,11 +104,21 @@ def variance_explained(model: GCMF) -> pd.DataFrame:
     return long.melt("relation", var_name="part", value_name="share")
 
 
-def convergence(model: GCMF) -> pd.DataFrame:
-    """Return a line per sweep: the bound after it, and how far `below` its best value that is."""
+def convergence(model: GCMF, record: Recorder | None = None) -> pd.DataFrame:
+    """Return a line per sweep: the bound after it, and how far `below` its best value that is.
+
+    With a `gcmf.plot.Recorder` that was a callback of the fit also the factors alive, the terms of the bound
+    ("term cells", ...) and held-out errors ("error ratings", ...) of the start with the best bound.
+    """
     trace = np.asarray(model.elbo_trace_, dtype=np.float64)
     best = trace.max(initial=-np.inf)
-    return pd.DataFrame({"sweep": np.arange(1, len(trace) + 1), "bound": trace, "below": best - trace})
+    table = pd.DataFrame({"sweep": np.arange(1, len(trace) + 1), "bound": trace, "below": best - trace})
+    if record is None:
+        return table
+    kept = record.table()
+    ends = kept.groupby("restart")["bound"].last()
+    kept = kept[kept["restart"] == ends.idxmax()] if len(ends) else kept
+    return table.merge(kept.drop(columns=["restart", "bound"]), on="sweep", how="left")
 
 
 def loadings(model: GCMF, factor: str, entity: str | None = None, *, n: int = 10) -> pd.DataFrame:
