@@ -35,7 +35,7 @@ HOSTILE = [
 def collection(n=20):
     rng = np.random.default_rng(0)
     u, v, w = rng.normal(size=(n, 2)), rng.normal(size=(15, 2)), rng.normal(size=(12, 2))
-    rows = HOSTILE + [f"row {k}" for k in range(n - len(HOSTILE))]
+    rows = HOSTILE + [f"row {k}" for k in reversed(range(n - len(HOSTILE)))]
     x, y = u @ v.T + 0.2 * rng.normal(size=(n, 15)), (u @ w.T + rng.normal(size=(n, 12)) > 0).astype(float)
     return gcmf.Collection([
         gcmf.Relation("x", "a", "b", x, row_ids=rows),
@@ -140,6 +140,11 @@ def test_search_opens_an_entity(text, model, tmp_path):
     assert "nobody of this name" in nobody
 
 
+def test_search_lists_whole_names_first(text, tmp_path):
+    (shown,) = acted(text, tmp_path, {"do": "type", "in": "entity", "text": "ROW 1"}, {"do": "text", "in": "entities"})
+    assert re.findall(r"row \d+", shown)[:3] == ["row 1", "row 14", "row 13"]
+
+
 def test_pages_of_factors_sort(text, model, tmp_path):
     rows, up, down = acted(
         text, tmp_path, {"do": "rows", "in": "factors", "at": 0}, {"do": "click", "in": "factors", "on": "mean"},
@@ -230,5 +235,12 @@ def test_the_command(tmp_path):
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout) == {"file": str(out), "bytes": out.stat().st_size}
     assert told(out.read_text())["test"][0]["relation"] == "ratings"
+    table = tmp_path / "test.csv"
+    frame[:20].to_csv(table, index=False)
+    for given in (table, f"ratings={table}"):
+        assert run("report", tmp_path / "data/model.gcmf", "--test", given, "-o", out, "--force").exit_code == 0
+        assert told(out.read_text())["test"][0]["score"]["n"] == 20
+    twice = run("report", tmp_path / "data/model.gcmf", "--test", table, "--test", table, "-o", out, "--force")
+    assert "--test names a relation twice" in twice.stderr
     assert "already" in run("report", tmp_path / "data/model.gcmf", "-o", out).stderr
     assert run("report", tmp_path / "data/model.gcmf", "-o", out, "--force").exit_code == 0

@@ -214,11 +214,12 @@
     data.sets.map((set) => h("option", { value: set.name }, set.name)));
   const typed = h("input", { type: "search", id: "entity", autocomplete: "off", oninput: () => find() });
   function find() {
-    const set = which.value, wanted = typed.value.toLowerCase(), names = setOf[set].ids, listed = [];
+    const set = which.value, wanted = typed.value.toLowerCase(), names = setOf[set].ids, ranks = [[], [], []];
     for (const id of data.searched[set].ids) {
-      if (names[id].toLowerCase().includes(wanted)) listed.push(id);
-      if (listed.length === MOST_FOUND) break;
+      const name = names[id].toLowerCase();
+      if (name.includes(wanted)) ranks[name === wanted ? 0 : name.startsWith(wanted) ? 1 : 2].push(id);
     }
+    const listed = ranks.flat().slice(0, MOST_FOUND);
     found.replaceChildren(...(listed.length ? listed.map((id) => h("li", {}, h("button", { type: "button",
       onclick: () => openEntity(set, id) }, names[id]))) : [h("li", { class: "muted" }, "nobody of this name")]));
   }
