@@ -22,6 +22,7 @@ from gcmf.plot.style import (
     drawn,
     empty,
     new_figure,
+    room_for,
     shades,
     shortened,
     styled,
@@ -146,7 +147,7 @@ def variance_explained(model: GCMF, *, ax: Axes | None = None) -> Picture:
             _draw_parts(ax, table[parts])
             return ax
         width, height = 3.4 + min(0.46 * len(parts), WIDEST), 1.1 + min(0.46 * len(table), HIGHEST)
-        figure = new_figure(max(width, 5.0), max(height, 1.8))
+        figure = new_figure(max(width, 5.0) + room_for(table.index), max(height, 1.8))
         cells, bars = figure.subplots(1, 2, width_ratios=[min(max(len(parts), 3), 30), 3.2], sharey=True)
         _draw_parts(cells, table[parts])
         _draw_totals(bars, table["total"].to_numpy(dtype=float))
@@ -160,7 +161,8 @@ def _draw_parts(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_xticks(range(0, len(parts), step), parts[::step], fontsize=8, rotation=90 if len(parts) > 20 else 0)
     rows = _every(len(table), MOST_LABELS)
     ax.set_yticks(range(0, len(table), rows), [shortened(name) for name in table.index[::rows]])
-    ax.set_title("Share of variance (deviance) explained, %")
+    between = " " if len(parts) > 8 else "\n"
+    ax.set_title(f"Share of variance{between}(deviance) explained, %")
 
 
 def _every(n: int, most: int) -> int:
@@ -208,7 +210,8 @@ def structure(model: GCMF, *, ax: Axes | None = None) -> Picture:
     """
     n_rows = len(model.schema_.entities) + len(model.schema_.relations)
     size = 2.2 + min(0.38 * model.n_factors_active_, WIDEST), 1.5 + min(0.42 * n_rows, HIGHEST)
-    return drawn(ax, (max(4.5, size[0]), size[1]), lambda axes: draw_structure(axes, model))
+    beside = room_for([*model.schema_.entities, *(relation.name for relation in model.schema_.relations)])
+    return drawn(ax, (max(4.5, size[0]) + beside, size[1]), lambda axes: draw_structure(axes, model))
 
 
 def draw_structure(ax: Axes, model: GCMF) -> None:

@@ -57,9 +57,9 @@ def compare(models: Mapping[str, GCMF], test: Any, *, ax: Axes | None = None) ->
     table = tables.compare(models, test)
     groups = [(str(name), lines) for name, lines in table.groupby("relation", sort=False)]
     if ax is not None or len(groups) == 1:
-        return drawn(ax, (6.4, 1.2 + 0.34 * len(models)), lambda axes: _draw_errors(axes, *groups[0]))
+        return drawn(ax, (6.4, 1.4 + 0.34 * len(models)), lambda axes: _draw_errors(axes, *groups[0]))
     with styled():
-        figure = new_figure(6.4, (1.0 + 0.34 * len(models)) * len(groups))
+        figure = new_figure(6.4, (1.2 + 0.34 * len(models)) * len(groups))
         for axes, (name, lines) in zip(figure.subplots(len(groups), 1), groups, strict=True):
             _draw_errors(axes, name, lines)
     return figure
@@ -76,4 +76,5 @@ def _draw_errors(ax: Axes, name: str, lines: pd.DataFrame) -> None:
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     first, measure = lines[["model", "measure"]].iloc[0]
-    ax.set_title(f"{shortened(name)}: {measure} minus that of {shortened(first)}")
+    ax.set_title(shortened(name))
+    ax.set_xlabel(f"{measure}, minus that of {shortened(first)}")

@@ -47,7 +47,7 @@ def draw_schema(ax: Axes, of: Collection | GCMF) -> None:
             line, at = _loop(places, r, k, n) if r == c else _bow(places[r], places[c], k, n)
             color = LIKELIHOOD_COLORS.get(relation.likelihood, MUTED)
             ax.plot(line[:, 0], line[:, 1], color=color, linewidth=2.5 if few else 5, zorder=1)
-            text = f"{shortened(relation.name)}\n{notes[relation.name]}" if few else _many(relations)
+            text = f"{shortened(relation.name, 18)}\n{notes[relation.name]}" if few else _many(relations)
             x, y = at.tolist()
             ax.text(x, y, text, color=color, fontsize=9, bbox=_box(PAPER, 0.25), zorder=2, **middle)
             drawn += [line, at[None]]

@@ -9,7 +9,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from matplotlib.axes import Axes
@@ -77,10 +77,20 @@ def drawn(ax: Axes | None, size: tuple[float, float], draw: Callable[[Axes], obj
 
 
 def shortened(name: object, longest: int = LONGEST) -> str:
-    """Return a name or an id as it is shown: one line, not too long, and a $ in it begins no formula."""
+    """Return a name or an id as it is shown: one line, not too long, and a $ in it begins no formula.
+
+    It is cut in the middle: long ids often begin alike.
+    """
     text = "".join(letter if letter.isprintable() else "?" for letter in str(name))
-    text = text if len(text) <= longest else f"{text[: longest - 1].rstrip()}…"
+    if len(text) > longest:
+        tail = longest // 3
+        text = f"{text[: longest - tail - 1].rstrip()}…{text[-tail:].lstrip()}"
     return text.replace("$", r"\$")
+
+
+def room_for(names: Iterable[object]) -> float:
+    """Inches that the longest of some names takes beside a picture, beyond the inch that every picture leaves."""
+    return max(0.0, 0.085 * max((len(shortened(name)) for name in names), default=0) - 1.0)
 
 
 def empty(ax: Axes, why: str) -> None:
