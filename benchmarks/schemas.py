@@ -74,8 +74,18 @@ def friends(folder: Path) -> None:
     ties = pd.read_csv(folder / "lastfm" / "user_friends.dat", sep="\t")
     per_artist = listens.groupby("artistID")["userID"].transform("size")
     listens = listens[per_artist >= 5]
-    friendship = gcmf.Relation.from_frame("friends", ties, rows="user", cols="user", row="userID", col="friendID",
-                                          value=None, likelihood="bernoulli", blanks="zero", symmetric=True)  # fmt: skip
+    friendship = gcmf.Relation.from_frame(
+        "friends",
+        ties,
+        rows="user",
+        cols="user",
+        row="userID",
+        col="friendID",
+        value=None,
+        likelihood="bernoulli",
+        blanks="zero",
+        symmetric=True,
+    )
     users, artists = np.unique(listens["userID"]), np.unique(listens["artistID"])
     for split in range(SPLITS):
         rng = np.random.default_rng(split)
@@ -86,8 +96,17 @@ def friends(folder: Path) -> None:
         seen = listens[~held]
         told = np.isin(listens["artistID"], seen["artistID"].unique()) & held
         for label in ("alone", "friends"):
-            main = gcmf.Relation.from_frame("listens", seen, rows="user", cols="artist", row="userID", col="artistID",
-                                            value=None, likelihood="bernoulli", blanks="zero")  # fmt: skip
+            main = gcmf.Relation.from_frame(
+                "listens",
+                seen,
+                rows="user",
+                cols="artist",
+                row="userID",
+                col="artistID",
+                value=None,
+                likelihood="bernoulli",
+                blanks="zero",
+            )
             data = gcmf.Collection([main] if label == "alone" else [main, friendship], entities={"user": users})
             model, seconds = _timed(data)
             known = set(zip(seen["userID"], seen["artistID"], strict=True))
