@@ -19,7 +19,7 @@ from gcmf.methods.sampling import Sampling
 from gcmf.methods.stages import Continuation, Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
 from gcmf.model.dispersion import outweighed, overdispersed
-from gcmf.model.fitted import summarize
+from gcmf.model.fitted import objective_of, summarize
 from gcmf.model.posterior import given_of
 from gcmf.model.resume import as_before, resumed
 from gcmf.model.spec import build
@@ -88,6 +88,15 @@ class StepInfo:
     """Which of the `n_init` runs this is, from 0."""
     snapshot: Callable[[], Fit] = field(repr=False, compare=False)
     """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
+    n_sweeps: int = 0
+    """After how many sweeps the run, or its sampling, ends at the latest."""
+    sampled: bool = False
+    """Whether the sweep was a draw: `elbo` is then the log joint density, and `iteration` counts the draws."""
+
+    @property
+    def objective(self) -> str:
+        """What `elbo` is, in words."""
+        return objective_of(sampled=self.sampled)
 
 
 @dataclass(frozen=True)
@@ -218,6 +227,7 @@ def _sampled(
         info = StepInfo(
             n, now, change, posterior.n_strong, 0,
             lambda: replace(found, posterior=posterior, state=chain.fetch(), trace=trace, status=Status.INTERRUPTED),
+            n_sweeps=options.n_chains * (options.n_burn + options.n_samples), sampled=True,
         )  # fmt: skip
         try:
             return any([callback(info) is True for callback in callbacks]) or interrupts.wanted
@@ -306,7 +316,8 @@ class Loop:
     def _report(self, n: int, now: float, change: float) -> bool:
         """Tell the callbacks; whether one of them wants to stop."""
         n_factors = self._run.posterior.n_strong
-        info = StepInfo(n, now, change, n_factors, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED))
+        info = StepInfo(n, now, change, n_factors, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED),
+                        n_sweeps=self._max_iter)  # fmt: skip
         try:
             return any([callback(info) is True for callback in self._callbacks])
         except KeyboardInterrupt:
