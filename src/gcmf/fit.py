@@ -20,7 +20,7 @@ from gcmf.methods.stages import Continuation, Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
 from gcmf.model.dispersion import outweighed, overdispersed
 from gcmf.model.elbo import terms
-from gcmf.model.fitted import summarize
+from gcmf.model.fitted import objective_of, summarize
 from gcmf.model.posterior import given_of
 from gcmf.model.resume import as_before, resumed
 from gcmf.model.spec import build
@@ -91,6 +91,15 @@ class StepInfo:
     """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
     terms: Callable[[], dict[str, float]] = field(default=dict, repr=False, compare=False)
     """Call it to have the bound term by term; draws have none."""
+    n_sweeps: int = 0
+    """After how many sweeps the run, or its sampling, ends at the latest."""
+    sampled: bool = False
+    """Whether the sweep was a draw: `elbo` is then the log joint density, and `iteration` counts the draws."""
+
+    @property
+    def objective(self) -> str:
+        """What `elbo` is, in words."""
+        return objective_of(sampled=self.sampled)
 
 
 @dataclass(frozen=True)
@@ -221,6 +230,7 @@ def _sampled(
         info = StepInfo(
             n, now, change, posterior.n_strong, 0,
             lambda: replace(found, posterior=posterior, state=chain.fetch(), trace=trace, status=Status.INTERRUPTED),
+            n_sweeps=options.n_chains * (options.n_burn + options.n_samples), sampled=True,
         )  # fmt: skip
         try:
             return any([callback(info) is True for callback in callbacks]) or interrupts.wanted
@@ -311,7 +321,7 @@ class Loop:
         run = self._run
         info = StepInfo(
             n, now, change, run.posterior.n_strong, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED),
-            lambda: {**terms(run.spec, run.posterior, run.measured), "level": run.level},
+            lambda: {**terms(run.spec, run.posterior, run.measured), "level": run.level}, n_sweeps=self._max_iter,
         )  # fmt: skip
         try:
             return any([callback(info) is True for callback in self._callbacks])

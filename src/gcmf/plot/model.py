@@ -51,8 +51,9 @@ _ROUND = "round,pad=0.04,rounding_size=0.14"
 def convergence(model: GCMF, record: Recorder | None = None, *, ax: Axes | None = None) -> Picture:
     """Draw the lower bound after each sweep, and how far below its best value it stood.
 
-    A straight fall in the second panel is convergence at a steady rate; a step is a change of structure. With what a
-    `Recorder` kept, also the terms of the bound, factors alive, and held-out errors. Given axes hold the first panel.
+    A straight fall in the second panel is convergence at a steady rate; a step is a change of structure. Of a sampled
+    model, the log joint density, which wanders. With what a `Recorder` kept, also the terms of the bound, factors
+    alive, and held-out errors. Given axes hold the first panel.
     """
     table = tables.convergence(model, record)
     more = {"term ": _draw_terms, "factors": _draw_alive, "error ": _draw_held_out}
@@ -109,7 +110,7 @@ def _draw_held_out(ax: Axes, table: pd.DataFrame) -> None:
 
 def _draw_bound(ax: Axes, table: pd.DataFrame) -> None:
     ax.plot(table["sweep"], table["bound"], color=ACCENT, linewidth=2)
-    ax.set_title("Lower bound (ELBO)")
+    ax.set_title("Lower bound (ELBO)" if table.attrs["objective"] == "ELBO" else "Log joint density")
     ax.yaxis.set_major_formatter("{x:,.0f}")
     # The first sweeps climb from far below: cut them off, or the rest is one flat line.
     late = table["bound"].to_numpy()[len(table) // 10 :]

@@ -61,6 +61,7 @@ def content(model: GCMF, test: Collection | None, *, most: int) -> dict[str, Any
         "places": _rounded(layout(model.schema_), 4), "factors": _factors(model, names),
         "rows": _rows(model), "explained": _explained(model),
         "trace": [float(f"{value:.8g}") for value in model.elbo_trace_], "status": str(model.status_),
+        "objective": model.fitted_.objective,
         "searched": {name: _searched(model, name, names, most) for name in model.schema_.entities},
         "test": None if test is None else _tested(model, test, names),
         "settings": _settings(model), "versions": _versions(),

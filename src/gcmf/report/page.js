@@ -92,7 +92,7 @@
   function matrix(caption, heads, rows, described) {
     const table = h("table", { class: "matrix" }, h("caption", { class: "muted" }, caption),
       h("thead", {}, h("tr", {}, h("td"), heads.map((head) => h("th", { scope: "col" }, head.link || head.name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, h("th", { scope: "row", title: row.name }, row.name),
+      h("tbody", {}, rows.map((row) => h("tr", { class: row.kind }, h("th", { scope: "row", title: row.name }, row.name),
         row.values.map((value, k) => {
           const layer = h("span", { class: "fill" });
           layer.style.opacity = value === null ? 0 : row.strength(value);
@@ -113,7 +113,7 @@
     data.warnings.map((text) => h("p", { class: "warning" }, text)));
 
   function schema() {
-    const places = data.places, at = (k) => [places[k][0] * 190, -places[k][1] * 190], lines = [], labels = [];
+    const places = data.places, at = (k) => [places[k][0] * 235, -places[k][1] * 235], lines = [], labels = [];
     const index = Object.fromEntries(data.sets.map((set, k) => [set.name, k])), groups = {};
     for (const relation of data.relations) {
       const key = [index[relation.rows], index[relation.cols]].sort((a, b) => a - b).join(" ");
@@ -160,7 +160,8 @@
       words.map((word, k) => s("text", { x, y: y - height / 2 + 16 + 15 * k, "text-anchor": "middle", class: front },
         word))), text);
   }
-  section("schema", "Schema", schema(), sortable("Relations", [{ name: "relation" }, { name: "joins" }, { name: "kind" },
+  section("schema", "Schema", h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Graph of the schema" },
+    schema()), sortable("Relations", [{ name: "relation" }, { name: "joins" }, { name: "kind" },
     { name: "cells", number: true }, { name: "noise", number: true }, { name: "explained, %", number: true }],
   data.relations.map((r) => [r.relation, `${r.rows} \u00d7 ${r.cols}` + (r.symmetric === null ? "" : r.symmetric
     ? ", symmetric" : ", directed"), r.likelihood, r.cells === null ? "" : r.cells, r.noise === null ? "" : r.noise,
@@ -296,7 +297,7 @@
     calibration(part))))));
   }
   const trace = data.trace, sweeps = trace.map((_, k) => k + 1), late = trace.slice(Math.floor(trace.length / 10));
-  section("convergence", "Convergence", trace.length > 1 ? chart(`The lower bound over ${trace.length} sweeps`, sweeps,
+  section("convergence", "Convergence", trace.length > 1 ? chart(`The ${data.objective} over ${trace.length} sweeps`, sweeps,
     late, (px, py) => {
       const first = trace.length - late.length;
       const at = late.map((v, k) => `${px(first + k + 1).toFixed(1)},${py(v).toFixed(1)}`);

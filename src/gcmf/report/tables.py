@@ -107,18 +107,22 @@ def variance_explained(model: GCMF) -> pd.DataFrame:
 def convergence(model: GCMF, record: Recorder | None = None) -> pd.DataFrame:
     """Return a line per sweep: the bound after it, and how far `below` its best value that is.
 
+    Of a sampled model, "bound" is the log joint density of a draw; `attrs["objective"]` says which of the two it is.
     With a `gcmf.plot.Recorder` that was a callback of the fit also the factors alive, the terms of the bound
     ("term cells", ...) and held-out errors ("error ratings", ...) of the start with the best bound.
     """
     trace = np.asarray(model.elbo_trace_, dtype=np.float64)
     best = trace.max(initial=-np.inf)
     table = pd.DataFrame({"sweep": np.arange(1, len(trace) + 1), "bound": trace, "below": best - trace})
+    table.attrs["objective"] = model.fitted_.objective
     if record is None:
         return table
     kept = record.table()
     ends = kept.groupby("restart")["bound"].last()
     kept = kept[kept["restart"] == ends.idxmax()] if len(ends) else kept
-    return table.merge(kept.drop(columns=["restart", "bound"]), on="sweep", how="left")
+    recorded = table.merge(kept.drop(columns=["restart", "bound"]), on="sweep", how="left")
+    recorded.attrs = table.attrs
+    return recorded
 
 
 def loadings(model: GCMF, factor: str, entity: str | None = None, *, n: int = 10) -> pd.DataFrame:
