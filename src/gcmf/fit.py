@@ -196,7 +196,16 @@ def fit(
                 run.begin(_pattern(spec, options), dtype=options.dtype, rng=child, reach=_reach(spec, options))
             else:
                 run.resume(*resumed(spec, model, data, dtype=options.dtype))
-            method = _method_of(run, options, child, interrupts, goes_on=model is not None)
+
+            def proof(run=run, child=child) -> bool:
+                from gcmf.proof import opened_predicts_better
+                if zeros: return False
+                n_threads = options.n_threads or available_threads()
+                return opened_predicts_better(
+                    run, data, options, lambda p: make_engine(p, dtype=options.dtype, n_threads=n_threads), child.spawn(1)[0]
+                )
+
+            method = _method_of(run, options, child, interrupts, goes_on=model is not None, proof=proof)
             if zeros:
                 method = redraw.Redrawn(method, run, engine_of)
             loop = Loop(run, method, options, callbacks=callbacks, restart=restart, interrupts=interrupts, zeros=zeros)
@@ -251,7 +260,8 @@ def _sampled(
 
 
 def _method_of(
-    run: Run, options: FitOptions, rng: np.random.Generator, interrupts: Interrupts, *, goes_on: bool
+    run: Run, options: FitOptions, rng: np.random.Generator, interrupts: Interrupts, *, goes_on: bool,
+    proof: Callable[[], bool],
 ) -> Method:
     if run.spec.point:
         return Point(run, options)
@@ -260,7 +270,7 @@ def _method_of(
     structure = Variational(run, options, rng, lambda: interrupts.wanted)
     if options.pattern is not None or not (options.refined and run.spec.priors.vague):
         return structure
-    return Stages(structure, Refinement(run, options, rng))
+    return Stages(structure, Refinement(run, options, rng), proof)
 
 
 class Loop:

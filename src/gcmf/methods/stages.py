@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gcmf.methods.leap import Leaps
 from gcmf.model import moves
-from gcmf.model.hyper import update_alpha_prior
+from gcmf.model.hyper import update_alpha, update_alpha_prior
 from gcmf.model.posterior import given_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gcmf.methods.base import Method
     from gcmf.methods.run import Run
     from gcmf.options import FitOptions
@@ -31,8 +34,8 @@ MIN_REFINING, MAX_REFINING = 10, 20
 class Stages:
     """Finds the structure, then refines the predictions."""
 
-    def __init__(self, first: Method, last: Refinement) -> None:
-        self._first, self._last, self._refining = first, last, False
+    def __init__(self, first: Method, last: Refinement, proof: Callable[[], bool]) -> None:
+        self._first, self._last, self._proof, self._refining = first, last, proof, False
 
     @property
     def capped(self) -> bool:
@@ -50,7 +53,11 @@ class Stages:
         if not self._first.arrived(change, size, NEARLY * flat):
             return False
         self._refining = self._last.has_time
-        return not self._last.has_work
+        if not self._last.has_work:
+            return True
+        if self._refining:
+            self._last.opens = self._proof()
+        return False
 
 
 class Continuation:
@@ -85,6 +92,8 @@ class Refinement:
         self._learned = options.refined and run.spec.priors.vague
         self._max_factors = None if options.n_factors == "auto" else options.n_factors
         self._n, self._leaps = int(begun), Leaps(run)
+        self.opens = False
+        """Whether factors are to live in all sets, with one α each, whatever the structure says."""
 
     @property
     def has_work(self) -> bool:
@@ -107,6 +116,9 @@ class Refinement:
             everywhere = np.ones((len(spec.sizes), n_weak), dtype=bool)
             run.posterior = moves.extend(spec, run.engine, run.posterior, everywhere, self._rng)
             run.posterior = run.posterior._replace(n_weak=n_weak)
+        if self.opens:
+            run.spec = replace(spec, common=True)
+            run.posterior = update_alpha(run.spec, moves.open_up(spec, run.engine, run.posterior))
 
     def sweep(self) -> None:
         """One iteration, and the prior of α."""

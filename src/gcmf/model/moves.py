@@ -12,7 +12,7 @@ import numpy as np
 from gcmf.gamma import Gamma
 from gcmf.model import regression_moves
 from gcmf.model.init import start
-from gcmf.model.posterior import RelationScales
+from gcmf.model.posterior import Moments, RelationScales
 from gcmf.model.regression import told
 from gcmf.model.structure import Change
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
+
+#: The size that a factor starts with in sets that did not hold it, of what it has in those that did: its square.
+OPENED = 0.1
 
 
 def shift(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
@@ -91,6 +94,17 @@ def drop(engine: Engine, posterior: Posterior, weak: NDArray[np.intp]) -> Poster
         return posterior
     left = restructure(engine, posterior, [Change(0.0, k, ()) for k in weak.tolist()])
     return left._replace(n_weak=left.n_factors - posterior.n_strong)
+
+
+def open_up(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
+    """Let every factor live in all sets; where it did not, it has means of zero, and a part of its usual size."""
+    state, on = engine.fetch(), posterior.on
+    size = np.where(on, posterior.moments.square / spec.n_entities[:, None], 0.0).sum(axis=0) / on.sum(axis=0)
+    for e, seen in enumerate(spec.observed):
+        state.var[e] = np.where(seen[:, None] & ~on[e], OPENED * size, state.var[e]).astype(state.var[e].dtype)
+    engine.place(state)
+    pattern = on[:, : posterior.n_strong]
+    return posterior._replace(on=np.ones_like(on), pattern=pattern, moments=Moments.of(state))
 
 
 def extend(  # noqa: PLR0913 - where, and by chance

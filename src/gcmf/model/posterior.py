@@ -113,6 +113,8 @@ class Posterior(NamedTuple):
     """The last so many factors are there for predictions alone, and no part of the structure."""
     scales: RelationScales | None = None
     """Of relations and factors, where the model has them."""
+    pattern: NDArray[np.bool_] | None = None
+    """Where the factors of the structure live, (E, strong ones), if predictions have them in all sets."""
     regressions: tuple[Regression, ...] = ()
     """Of the factors and biases of the sets with covariates, in the order of `Spec.designs`."""
 

@@ -25,18 +25,30 @@ if TYPE_CHECKING:
     from gcmf.model.fitted import Fitted
     from gcmf.model.spec import Spec
 
+    Floats = NDArray[np.float64]
+
 
 def as_before(spec: Spec, problem: Problem, fitted: Fitted) -> tuple[Spec, Problem]:
     """Center, scale and offset of cells as a model has them, and scales of relations if it does."""
     of = _relations(spec, fitted)
     center, scale, offset = (a[of] for a in (fitted.center, fitted.scale, fitted.offset))
+    spec, problem = _in_units(spec, problem, (center, scale, offset))
+    return replace(spec, scaled=fitted.scales is not None), problem
+
+
+def in_units(spec: Spec, problem: Problem, other: Spec) -> tuple[Spec, Problem]:
+    """Center, scale and offset of cells as another spec of the same relations has them."""
+    return _in_units(spec, problem, (other.center, other.scale, other.offset))
+
+
+def _in_units(spec: Spec, problem: Problem, units: tuple[Floats, Floats, Floats]) -> tuple[Spec, Problem]:
+    center, scale, offset = units
     blocks = tuple(
         tuple(replace(b, center=float(center[b.relation]), scale=float(scale[b.relation]),
                       offset=float(offset[b.relation])) for b in blocks)
         for blocks in problem.blocks
     )  # fmt: skip
-    spec = replace(spec, center=center, scale=scale, offset=offset, scaled=fitted.scales is not None)
-    return spec, replace(problem, blocks=blocks)
+    return replace(spec, center=center, scale=scale, offset=offset), replace(problem, blocks=blocks)
 
 
 def _relations(spec: Spec, fitted: Fitted) -> list[int]:
