@@ -67,8 +67,8 @@ LOG = []
 def _eligible(run: Run) -> bool:
     spec, posterior = run.spec, run.posterior
     return (
-        len(spec.ends) > 1 and not (spec.common or spec.scaled or spec.point or posterior.regressions)
-        and not spec.unit_variance.any() and not posterior.on.all()
+        len(spec.ends) > 1 and not (spec.common or spec.directed.any() or spec.point or posterior.regressions)
+        and not spec.unit_variance.any() and not (posterior.on.all() and (posterior.scales is None or posterior.scales.on.all()))
     )
 
 

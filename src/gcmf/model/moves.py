@@ -13,8 +13,9 @@ from gcmf.gamma import Gamma
 from gcmf.model import regression_moves
 from gcmf.model.init import start
 from gcmf.model.posterior import Moments, RelationScales
+from gcmf.model.hyper import update_scale_prior
 from gcmf.model.regression import told
-from gcmf.model.structure import Change
+from gcmf.model.structure import Change, carried
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 #: The size that a factor starts with in sets that did not hold it, of what it has in those that did: its square.
 OPENED = 0.1
+D0 = 0.01
 
 
 def shift(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
@@ -104,7 +106,13 @@ def open_up(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
         state.var[e] = np.where(seen[:, None] & ~on[e], OPENED * size, state.var[e]).astype(state.var[e].dtype)
     engine.place(state)
     pattern = on[:, : posterior.n_strong]
-    return posterior._replace(on=np.ones_like(on), pattern=pattern, moments=Moments.of(state))
+    scales = posterior.scales
+    if scales is not None:
+        both = carried(spec, on)
+        new = ~scales.on
+        mean = np.where(new, np.where(both, D0, 1.0), scales.mean); var = np.where(new, 0.01, scales.var)
+        scales = update_scale_prior(spec, scales._replace(mean=mean, var=var, on=np.ones_like(new)))
+    return posterior._replace(on=np.ones_like(on), pattern=pattern, moments=Moments.of(state), scales=scales)
 
 
 def extend(  # noqa: PLR0913 - where, and by chance
