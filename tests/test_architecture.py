@@ -19,7 +19,7 @@ BESIDE = ("reproduction", "benchmarks", "fuzz")
 WITH_REPRODUCTION = [*FILES, *sorted((Path(__file__).parents[1] / BESIDE[0]).glob("*.py"))]
 #: Each layer may import its own and those below; `fit` is a layer of its own.
 LAYERS = (
-    {"options", "errors", "interrupts", "gamma"},
+    {"options", "errors", "interrupts", "gamma", "carried"},
     {"likelihoods"},
     {"data"},
     {"engines"},

@@ -14,7 +14,7 @@ from gcmf import GCMF, Collection, Priors, Relation, Status
 from gcmf.engines import cpu
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.errors import ConvergenceWarning, NumericalError, OptionError
-from gcmf.fit import Loop, StepInfo, fit
+from gcmf.fit import Loop, Report, StepInfo, fit
 from gcmf.interrupts import Interrupts
 from gcmf.likelihoods import Bernoulli
 from gcmf.methods import run as iteration
@@ -313,7 +313,8 @@ def test_what_growth_found_is_not_lost_to_a_later_overflow(monkeypatch):
     """The last good state is that of the trace's last entry, also where growth made that entry."""
     run, options = begun(low_rank(), n_factors=6, max_iter=60)
     method = Variational(run, options, np.random.default_rng(1), lambda: False)
-    Loop(run, method, options, callbacks=(), restart=0, interrupts=Interrupts()).go()
+    report = Report((), None, dict, Interrupts())
+    Loop(run, method, options, report=report, restart=0).go()
     higher = run.trace[-1] + 100.0
     monkeypatch.setattr(Run, "bound", lambda self: higher)
     method._grow()

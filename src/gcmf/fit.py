@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.carried import pack_generator, part, refuse, unpack_generator
+from gcmf.data.zeros import Drawn
 from gcmf.engines.select import engine_maker
 from gcmf.engines.threads import available_threads, single_threaded_blas
 from gcmf.errors import NumericalError, OptionError
@@ -20,21 +23,21 @@ from gcmf.methods.stages import Continuation, Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
 from gcmf.model.dispersion import outweighed, overdispersed
 from gcmf.model.fitted import summarize
+from gcmf.model.packing import in_order, pack, pack_state, unpack_posterior, unpack_state
 from gcmf.model.posterior import given_of
 from gcmf.model.resume import as_before, resumed
 from gcmf.model.spec import build
 from gcmf.model.spread import spread
 from gcmf.model.structure import carried
-from gcmf.model.zeros import Zeros
+from gcmf.model.zeros import Drawing, Zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from gcmf.data.collection import Collection
-    from gcmf.data.zeros import Drawn
-    from gcmf.engines.base import Engine, Scales, State
+    from gcmf.engines.base import Engine, State
     from gcmf.methods.base import Method
     from gcmf.methods.gibbs import Chain
     from gcmf.model.draws import Draws
@@ -106,6 +109,24 @@ class Fit:
     draws: Draws | None = None
     """States of a sampled model; posterior and state then are means over them."""
 
+    def pack(self) -> dict[str, Any]:
+        """As plain values, for another process."""
+        return {
+            "posterior": pack(in_order(self.posterior)), "state": pack_state(self.state), "trace": np.array(self.trace),
+            "status": self.status.name, "drawn": {name: list(drawn) for name, drawn in self.drawn.items()},
+        }  # fmt: skip
+
+    @classmethod
+    def unpack(cls, spec: Spec, values: dict[str, Any]) -> Fit:
+        """What `pack` gave, of a model of this spec."""
+        posterior = unpack_posterior(spec, part(values, "posterior"))
+        state = unpack_state(spec, posterior.n_factors, part(values, "state"))
+        status, trace, drawn = (part(values, name) for name in ("status", "trace", "drawn"))
+        if status not in Status.__members__ or not isinstance(trace, np.ndarray) or not isinstance(drawn, dict):
+            refuse("best", "does not say how it ended")
+        counts = {name: Drawn(*map(int, pair)) for name, pair in drawn.items()}
+        return cls(spec, posterior, state, tuple(trace.tolist()), Status[status], counts)
+
     def summarize(self, data: Collection) -> Fitted:
         """Return what remains of the run: everything that answers need."""
         known = summarize(self.spec, self.posterior, self.state, data, widths=self.widths, draws=self.draws)
@@ -150,91 +171,206 @@ class Fit:
         return f"{self.status}.{''.join(advice)}"
 
 
-def fit(
+@dataclass(frozen=True)
+class _Best:
+    """The best run so far, and the engine that it ended with."""
+
+    bound: float
+    fit: Fit
+    engine: Engine
+    drawing: Drawing | None
+
+    def pack(self) -> dict[str, Any]:
+        drawing = None if self.drawing is None else self.drawing.pack()
+        return {"bound": self.bound, "fit": self.fit.pack(), "drawing": drawing, "dtype": self.engine.dtype.name}
+
+
+Keeper = Callable[[StepInfo, Callable[[], dict[str, Any]], bool], object]
+"""Told of a sweep, how to have all that another process needs to go on from it, and whether it is the last one."""
+
+
+def fit(  # noqa: PLR0913 - what is fitted, how, who is told, and where it goes on
     data: Collection,
     options: FitOptions,
     rng: np.random.Generator,
     callbacks: Sequence[Callable[[StepInfo], object]],
     *,
     model: Fitted | None = None,
+    keeper: Keeper | None = None,
+    before: dict[str, Any] | None = None,
 ) -> Fit:
     """Fit the model from `n_init` random starts and keep the run with the highest bound; or go on from a `model`.
 
     A callback that returns True ends its run, which then counts as interrupted; so does Ctrl-C, at the end of the sweep
-    (pressed twice, it raises KeyboardInterrupt at once).
+    (pressed twice, it raises KeyboardInterrupt at once). `before` is what a keeper had of a sweep of the same fit: it
+    goes on after it, and ends with the same bits.
     """
-    make_engine = engine_maker(options.device)
-    spec, problem = build(data, options)
-    starts = rng.spawn(options.n_init if model is None else 1)
-    if model is not None:
-        spec, problem = as_before(spec, problem, model)
-    zeros = Zeros(data, spec, problem, rng)
-
-    def engine_of(state: State | None, draw: int, scales: Scales | None = None) -> Engine:
-        n_threads = options.n_threads or available_threads()
-        cells = zeros.problem(state, draw, n_threads, scales) if zeros else problem
-        return make_engine(cells, dtype=options.dtype, n_threads=n_threads)
-
-    engine = engine_of(None, 0)
-    runs: list[tuple[float, Fit, Engine]] = []
-    with Interrupts() as interrupts, single_threaded_blas():
-        for restart, child in enumerate(starts):
-            run = Run(spec, engine)
-            if model is None:
-                run.begin(_pattern(spec, options), dtype=options.dtype, rng=child, reach=_reach(spec, options))
-            else:
-                run.resume(*resumed(spec, model, data, dtype=options.dtype))
-            method = _method_of(run, options, child, interrupts, goes_on=model is not None)
-            if zeros:
-                method = redraw.Redrawn(method, run, engine_of)
-            loop = Loop(run, method, options, callbacks=callbacks, restart=restart, interrupts=interrupts, zeros=zeros)
-            found = loop.go()
-            runs.append((found.trace[-1] if run.structured is None else run.structured, found, run.engine))
-            if interrupts.wanted or found.status is Status.INTERRUPTED:
-                break
-        _, best, engine = max(runs, key=lambda run: run[0])
-        if options.inference == "gibbs" and best.status is not Status.INTERRUPTED:
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                best = _sampled(best, engine, options, rng, (callbacks, interrupts))
-        if options.widened and not spec.point and best.draws is None:
-            given, n_threads = given_of(spec, best.posterior), options.n_threads or available_threads()
-            cells = zeros.problem(best.state, _LAST_DRAW, n_threads, given.scales) if zeros else problem
-            best = replace(best, widths=spread(cells, given, best.state, n_threads=n_threads))
-    return best
+    return _Fitting(data, options, rng, (callbacks, keeper), model=model, before=before).go()
 
 
-def _sampled(
-    found: Fit, engine: Engine, options: FitOptions, rng: np.random.Generator,
-    watched: tuple[Sequence[Callable[[StepInfo], object]], Interrupts],
-) -> Fit:  # fmt: skip
-    """Go on from a variational fit with draws; if none was made in time, the fit as it was."""
-    callbacks, interrupts = watched
-    before: list[float] = []
+class _Fitting:
+    """All starts of a fit, and what follows them."""
 
-    def report(n: int, now: float, chain: Chain) -> bool:
-        change = now - before[-1] if before else 0.0
-        before.append(now)
-        posterior, trace = chain.posterior, tuple(before)
-        info = StepInfo(
-            n, now, change, posterior.n_strong, 0,
-            lambda: replace(found, posterior=posterior, state=chain.fetch(), trace=trace, status=Status.INTERRUPTED),
+    def __init__(  # noqa: PLR0913 - as `fit`
+        self,
+        data: Collection,
+        options: FitOptions,
+        rng: np.random.Generator,
+        told: tuple[Sequence[Callable[[StepInfo], object]], Keeper | None],
+        *,
+        model: Fitted | None,
+        before: dict[str, Any] | None,
+    ) -> None:
+        self._make_engine = engine_maker(options.device)
+        self._data, self._options, self._model, self._before = data, options, model, before
+        self._callbacks, self._keeper = told
+        self._rng = rng if before is None else unpack_generator(part(before, "rng"))
+        self._begun = pack_generator(self._rng) if self._keeper is not None else ""
+        self._spec, self._problem = build(data, options)
+        self._starts = self._rng.spawn(options.n_init if model is None else 1)
+        if model is not None:
+            self._spec, self._problem = as_before(self._spec, self._problem, model)
+        self._zeros = Zeros(data, self._spec, self._problem, self._rng)
+        self._n_threads = options.n_threads or available_threads()
+        self._engine = self._engine_of(None, dtype=None if before is None else part(before, "dtype"))
+        self._best = None if before is None or part(before, "best") is None else self._known(before["best"])
+
+    def go(self) -> Fit:
+        """Return the best run."""
+        options, spec = self._options, self._spec
+        with Interrupts() as interrupts, single_threaded_blas():
+            first = 0 if self._before is None else part(self._before, "start")
+            if type(first) is not int or not 0 <= first <= len(self._starts):
+                refuse("start", f"is {first!r}, of {len(self._starts)}")
+            for n in range(first, len(self._starts)):
+                ended = self._run(n, interrupts)
+                if interrupts.wanted or ended is Status.INTERRUPTED:
+                    break
+            assert self._best is not None
+            best = self._best.fit
+            if options.inference == "gibbs" and best.status is not Status.INTERRUPTED:
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                    best = self._sampled(self._best, interrupts)
+            if options.widened and not spec.point and best.draws is None:
+                given = given_of(spec, best.posterior)
+                last = Drawing(_LAST_DRAW, best.state, given.scales)
+                cells = self._zeros.problem(last, self._n_threads) if self._zeros else self._problem
+                best = replace(best, widths=spread(cells, given, best.state, n_threads=self._n_threads))
+        return best
+
+    def _engine_of(self, drawing: Drawing | None, *, dtype: str | None = None) -> Engine:
+        if dtype not in (None, "float32", "float64"):
+            refuse("dtype", f"is {dtype!r}")
+        cells = self._zeros.problem(drawing, self._n_threads) if self._zeros else self._problem
+        return self._make_engine(cells, dtype=dtype or self._options.dtype, n_threads=self._n_threads)
+
+    def _run(self, n: int, interrupts: Interrupts) -> Status:
+        """Fit from one start; the best run may be another then."""
+        spec, options, rng = self._spec, self._options, self._starts[n]
+        before = None if self._before is None or n > self._before["start"] else self._before
+        run = Run(spec, self._engine)
+        if before is not None:
+            rng = unpack_generator(part(before, "child"))
+            run.drawing = self._drawing(part(before, "drawing"))
+            if run.drawing is not None:
+                run.engine = self._engine_of(run.drawing, dtype=part(before, "run_dtype"))
+            run.unpack(part(before, "run"))
+        elif self._model is None:
+            run.begin(_pattern(spec, options), dtype=options.dtype, rng=rng, reach=_reach(spec, options))
+        else:
+            run.resume(*resumed(spec, self._model, self._data, dtype=options.dtype))
+        method = _method_of(run, options, rng, interrupts, goes_on=self._model is not None)
+        if self._zeros:
+            method = redraw.Redrawn(method, run, self._engine_of)
+        if before is not None:
+            method.unpack(part(before, "method"))
+
+        def packed() -> dict[str, Any]:
+            drawing = None if run.drawing is None else run.drawing.pack()
+            return {**self._packed(n), "child": pack_generator(rng), "drawing": drawing, "run": run.pack(),
+                    "run_dtype": run.engine.dtype.name, "method": method.pack()}  # fmt: skip
+
+        report = Report(self._callbacks, self._keeper, packed, interrupts)
+        found = Loop(run, method, options, report=report, restart=n, zeros=self._zeros).go()
+        bound = found.trace[-1] if run.structured is None else run.structured
+        if self._best is None or bound > self._best.bound:
+            self._best = _Best(bound, found, run.engine, run.drawing)
+        return found.status
+
+    def _sampled(self, found: _Best, interrupts: Interrupts) -> Fit:
+        """Go on from a variational fit with draws; if none was made in time, the fit as it was."""
+        trace: list[float] = []
+        seed, best, before = int(self._rng.integers(1 << 31)), found.fit, self._before
+        before = None if before is None else before.get("draws")
+        dtype = found.engine.dtype.name if before is None else part(before, "first_dtype")
+        engine = found.engine if before is None else self._engine_of(found.drawing, dtype=dtype)
+        sampling = Sampling(best.spec, engine, self._options, seed=seed)
+        report = Report(
+            self._callbacks, self._keeper,
+            lambda: {**self._packed(len(self._starts)), "draws": {**sampling.pack(), "first_dtype": dtype}}, interrupts,
         )  # fmt: skip
+        if before is not None:
+            trace += part(before, "trace").tolist()
+
+        def tell(n: int, now: float, chain: Chain) -> bool:
+            change = now - trace[-1] if trace else 0.0
+            trace.append(now)
+            posterior, bounds = chain.posterior, tuple(trace)
+            return report(StepInfo(
+                n, now, change, posterior.n_strong, 0,
+                lambda: replace(
+                    best, posterior=posterior, state=chain.fetch(), trace=bounds, status=Status.INTERRUPTED
+                ),
+            ))  # fmt: skip
+
+        goes_on = None if before is None else (before, self._engine_of(found.drawing, dtype=part(before, "dtype")))
+        sampled = sampling.run(best.posterior, best.state, tell, goes_on)
+        if sampled is None:
+            return replace(best, status=Status.INTERRUPTED)
+        status = Status.INTERRUPTED if sampled.stopped else Status.SAMPLED if sampled.mixed else Status.UNMIXED
+        if not np.isfinite(sampled.trace[-1]):
+            status = Status.NONFINITE
+        return replace(
+            best, posterior=sampled.posterior, state=sampled.state, trace=tuple(sampled.trace), status=status,
+            draws=sampled.draws,
+        )  # fmt: skip
+
+    def _packed(self, start: int) -> dict[str, Any]:
+        """What is the same for all sweeps of a start."""
+        best = None if self._best is None else self._best.pack()
+        return {"rng": self._begun, "start": start, "best": best, "dtype": self._engine.dtype.name}
+
+    def _known(self, values: dict[str, Any]) -> _Best:
+        """The best run of those that ended in another process."""
+        drawing = self._drawing(part(values, "drawing"))
+        engine = self._engine if drawing is None else self._engine_of(drawing, dtype=part(values, "dtype"))
+        return _Best(float(part(values, "bound")), Fit.unpack(self._spec, part(values, "fit")), engine, drawing)
+
+    def _drawing(self, values: dict[str, Any] | None) -> Drawing | None:
+        return None if values is None else Drawing.unpack(self._spec, values)
+
+
+class Report:
+    """Tells callbacks of a sweep, and who keeps it; whether one of them, or Ctrl-C, wants to stop."""
+
+    def __init__(
+        self,
+        callbacks: Sequence[Callable[[StepInfo], object]],
+        keeper: Keeper | None,
+        packed: Callable[[], dict[str, Any]],
+        interrupts: Interrupts,
+    ) -> None:
+        self._callbacks, self._keeper, self._packed, self.interrupts = callbacks, keeper, packed, interrupts
+
+    def __call__(self, info: StepInfo) -> bool:
+        """Tell everybody."""
         try:
-            return any([callback(info) is True for callback in callbacks]) or interrupts.wanted
+            stop = any([callback(info) is True for callback in self._callbacks]) or self.interrupts.wanted
+            if self._keeper is not None:
+                self._keeper(info, self._packed, stop)
         except KeyboardInterrupt:
             return True
-
-    seed = int(rng.integers(1 << 31))
-    sampled = Sampling(found.spec, engine, options, seed=seed).run(found.posterior, found.state, report)
-    if sampled is None:
-        return replace(found, status=Status.INTERRUPTED)
-    status = Status.INTERRUPTED if sampled.stopped else Status.SAMPLED if sampled.mixed else Status.UNMIXED
-    if not np.isfinite(sampled.trace[-1]):
-        status = Status.NONFINITE
-    return replace(
-        found, posterior=sampled.posterior, state=sampled.state, trace=tuple(sampled.trace), status=status,
-        draws=sampled.draws,
-    )  # fmt: skip
+        return stop or self.interrupts.wanted
 
 
 def _method_of(
@@ -259,13 +395,12 @@ class Loop:
         method: Method,
         options: FitOptions,
         *,
-        callbacks: Sequence[Callable[[StepInfo], object]],
+        report: Report,
         restart: int,
-        interrupts: Interrupts,
         zeros: Zeros | None = None,
     ) -> None:
         self._run, self._method, self._max_iter = run, method, options.max_iter
-        self._callbacks, self._restart, self._interrupts, self._zeros = callbacks, restart, interrupts, zeros
+        self._report, self._restart, self._zeros = report, restart, zeros
         # Where the bound creeps, a change counts as many times as its steps are too short.
         creep = float(run.spec.creep.max())
         self._tol = options.tol / (creep if creep > CREEPING else 1.0)
@@ -281,7 +416,12 @@ class Loop:
 
     def _sweeps(self) -> Status:
         run = self._run
-        for n in range(1, self._max_iter + 1):
+        if run.trace:  # of a run that goes on, the last sweep was reported, and nothing was done since
+            last, now = ([-np.inf, *run.trace])[-2:]
+            ended = self._look_around(now - last, run.size(now))
+            if ended is not None:
+                return ended
+        for n in range(len(run.trace) + 1, self._max_iter + 1):
             self._method.sweep()
             now = run.bound()
             change, size = now - (run.trace[-1] if run.trace else -np.inf), run.size(now)
@@ -290,27 +430,26 @@ class Loop:
             if change < -FALL[run.engine.dtype] * size:
                 return Status.ELBO_DECREASED
             run.trace.append(now)
-            run.keep(GOOD)
-            if self._report(n, now, change) or self._pressed():
+            run.settle()
+            if self._tell(n, now, change):
                 return Status.INTERRUPTED
-            if self._method.arrived(change, size, self._tol * size):
-                return _ended(run, self._method)
-            if self._pressed():  # while something was tried
-                return Status.INTERRUPTED
+            ended = self._look_around(change, size)
+            if ended is not None:
+                return ended
         return Status.MAX_ITER
 
-    def _pressed(self) -> bool:
-        """Whether somebody has pressed Ctrl-C by now."""
-        return self._interrupts.wanted
+    def _look_around(self, change: float, size: float) -> Status | None:
+        """Let the method do what it does between sweeps; how the run ended, if it did."""
+        if self._method.arrived(change, size, self._tol * size):
+            return _ended(self._run, self._method)
+        # Ctrl-C may have been pressed while something was tried.
+        return Status.INTERRUPTED if self._report.interrupts.wanted else None
 
-    def _report(self, n: int, now: float, change: float) -> bool:
-        """Tell the callbacks; whether one of them wants to stop."""
+    def _tell(self, n: int, now: float, change: float) -> bool:
+        """Report a sweep; whether somebody wants to stop."""
         n_factors = self._run.posterior.n_strong
         info = StepInfo(n, now, change, n_factors, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED))
-        try:
-            return any([callback(info) is True for callback in self._callbacks])
-        except KeyboardInterrupt:
-            return True
+        return self._report(info)
 
     def _as_it_stands(self, status: Status) -> Fit:
         run = self._run

@@ -43,18 +43,17 @@ def check_target(path: Path, *, what: str = "the model") -> Path:
 
 
 @contextmanager
-def replacing(path: Path, *, what: str = "the model") -> Iterator[Path]:
+def replacing(path: Path, *, what: str = "the model", keep_previous: bool = False) -> Iterator[Path]:
     """Yield an empty file beside the target to write to; it takes the target's place when the block ends well.
 
     Whatever else happens, the target is as it was and the other file is gone, unless the process is killed: then the
     next call for the same target removes it. A link stays a link, and the file that it leads to is replaced. The mode
-    is that of the file replaced, or what the umask leaves.
+    is that of the file replaced, or what the umask leaves. `keep_previous`: the file replaced gets another name.
     """
     target = check_target(path, what=what)
-    prefix = f".gcmf-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]}-"
-    temporary = target.with_name(f"{prefix}{secrets.token_hex(6)}.tmp")
+    temporary = _temporary(target)
     try:
-        _remove_stale(target.parent, prefix)
+        _remove_stale(target)
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
         try:
             _lock(handle)
@@ -64,6 +63,8 @@ def replacing(path: Path, *, what: str = "the model") -> Iterator[Path]:
             os.fsync(handle)
         finally:
             os.close(handle)
+        if keep_previous and target.exists():
+            _keep(target)
         temporary.replace(target)
         _sync_folder(target.parent)
     except OSError as error:
@@ -73,9 +74,38 @@ def replacing(path: Path, *, what: str = "the model") -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _remove_stale(folder: Path, prefix: str) -> None:
+def previous(path: Path) -> Path:
+    """Where the checkpoint before the one at this path is."""
+    target = path.resolve()
+    return target.with_name(f"{target.name}.previous")
+
+
+def _keep(target: Path) -> None:
+    """Give a file that is about to be replaced a second name: where links can be made, the first always has a file."""
+    second = _temporary(target)
+    try:
+        os.link(target, second)
+    except OSError:  # no links in this file system
+        target.replace(previous(target))
+        return
+    try:
+        second.replace(previous(target))
+    finally:
+        second.unlink(missing_ok=True)
+
+
+def _prefix(target: Path) -> str:
+    return f".gcmf-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]}-"
+
+
+def _temporary(target: Path) -> Path:
+    """A name beside a file that nothing has yet."""
+    return target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp")
+
+
+def _remove_stale(target: Path) -> None:
     """Remove what killed writers of the same target left: their locks went with them."""
-    for old in folder.glob(f"{prefix}*.tmp"):
+    for old in target.parent.glob(f"{_prefix(target)}*.tmp"):
         with suppress(OSError):
             handle = os.open(old, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
             try:

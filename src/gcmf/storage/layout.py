@@ -136,6 +136,7 @@ COLLECTIVE = {
         "effective": Piece(("relations",), 0.0, math.inf),
         "r_hat": Piece(("relations",), 0.0, math.inf),
     },
+    "run?": dict,
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),

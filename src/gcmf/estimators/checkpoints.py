@@ -1,0 +1,126 @@
+"""Checkpoints: the model of a sweep, and with it all that another process needs to end the fit with the same bits."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf import __version__, storage
+from gcmf.data.fingerprint import fingerprint
+from gcmf.errors import StorageError, few
+from gcmf.options import Priors, is_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gcmf.data.collection import Collection
+    from gcmf.fit import StepInfo
+    from gcmf.model.fitted import Fitted
+    from gcmf.options import FitOptions
+
+#: Options that may differ between a fit and one that goes on from it: the bits do not depend on them.
+_FREE = ("n_threads",)
+
+
+class Checkpoint:
+    """Saves the model of a sweep every so many seconds; what cannot be saved is refused before the first.
+
+    The one before stays, as `path` with ".previous" added to its name.
+    """
+
+    def __init__(self, estimator: Any, data: Collection, options: FitOptions, start: Fitted | None) -> None:
+        self._estimator, self._data = estimator, data
+        self._path = Path(estimator.checkpoint)
+        storage.check(self._path, {name: entity.vocabulary for name, entity in data.entities.items()})
+        self._of = {"gcmf": __version__, **_settings(estimator, options), **fingerprint(data), **_started(start)}
+        self._last, self._failing = time.monotonic(), False
+
+    def __call__(self, info: StepInfo, packed: Callable[[], dict[str, Any]], last: bool) -> None:  # noqa: FBT001
+        """Save, if it is time, or the last time."""
+        if not last and time.monotonic() - self._last < self._estimator.checkpoint_every:
+            return
+        try:
+            self._save(info, packed)
+            self._failing = False
+        except StorageError as error:
+            # A full disk is no reason to lose the fit that is still running; nor to say so after every sweep.
+            if not self._failing:
+                msg = f"No checkpoint after sweep {info.iteration}, the fit goes on: {error}"
+                warnings.warn(msg, stacklevel=2)
+            self._failing = True
+        self._last = time.monotonic()
+
+    def found(self) -> dict[str, Any] | None:
+        """What the last sound checkpoint holds, or the one before; None if there is none. One of another is refused."""
+        faults = []
+        for path in (self._path, storage.previous(self._path)):
+            if path.exists():
+                try:
+                    run = storage.load_run(path)
+                except StorageError as error:
+                    faults.append(str(error))
+                    continue
+                self._compare(path, run.pop("of", {}))
+                if faults:
+                    warnings.warn(f"Going on from {path}: {faults[0]}", stacklevel=2)
+                return run
+        if faults:
+            raise StorageError(faults[0])
+        return None
+
+    def _save(self, info: StepInfo, packed: Callable[[], dict[str, Any]]) -> None:
+        run = info.snapshot()
+        model = copy.copy(self._estimator)
+        model._settle(run.summarize(self._data), run.trace, run.status)
+        storage.save(model, self._path, run={**packed(), "of": self._of})
+
+    def _compare(self, path: Path, other: dict[str, str]) -> None:
+        """Refuse a checkpoint of other data or options, and say in what it differs."""
+        differences = []
+        for name in [*self._of, *(name for name in other if name not in self._of)]:
+            here, there = self._of.get(name), other.get(name)
+            if here == there:
+                continue
+            if here is None or there is None:
+                differences.append(f"{name}: {'new' if there is None else 'no longer there'}")
+            elif " " in name and name.startswith(("the ", "what ")):
+                plural = name.startswith(("the ids", "the cells"))
+                differences.append(f"{name} {'are' if plural else 'is'} not the same")
+            else:
+                differences.append(f"{name} was {there} and is {here}")
+        if differences:
+            msg = (
+                f"{path} is a checkpoint of another fit: {'; '.join(few(differences, 'differences'))}. Fit as before to"
+                " go on from it, or start anew: without resume, or with another checkpoint."
+            )
+            raise StorageError(msg)
+
+
+def _settings(estimator: Any, options: FitOptions) -> dict[str, str]:
+    """Every option as a text, and the seed, if it is a number."""
+    values = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in _FREE}
+    if is_integer(estimator.random_state):
+        values["random_state"] = int(estimator.random_state)
+    return {name: _text(value) for name, value in values.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key!r}: {_text(part)}" for key, part in sorted(value.items())) + "}"
+    if isinstance(value, Priors):
+        return ", ".join(f"{field.name}={getattr(value, field.name)!r}" for field in fields(value))
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _started(start: Fitted | None) -> dict[str, str]:
+    """By what a model is known that a fit started from."""
+    if start is None:
+        return {}
+    sums = [float(np.abs(mean).sum(dtype=np.float64)) for mean in start.mean]
+    return {"the model to start from": repr((start.on.shape, sums))}
