@@ -149,7 +149,7 @@ def test_the_same_bits_from_many_sweeps(case, tmp_path):
     rng = np.random.default_rng(0)
     for n in sorted({0, len(copies) - 1, *rng.integers(len(copies), size=N_SWEEPS).tolist()}):
         shutil.copy(copies[n], tmp_path / "again.gcmf")
-        again = bits(fit(make(), tmp_path / "again.gcmf", resume=True, every=1000, n_threads=1 + n % 2, **options))
+        again = bits(fit(make(), tmp_path / "again.gcmf", resume=True, n_threads=1 + n % 2, **options))
         assert [place for place in plain if again.get(place) != plain[place]] == [], f"after sweep {n}"
 
 

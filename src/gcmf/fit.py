@@ -179,10 +179,12 @@ class _Best:
     fit: Fit
     engine: Engine
     drawing: Drawing | None
+    dtype: str
+    """The precision that the engine had come to."""
 
     def pack(self) -> dict[str, Any]:
         drawing = None if self.drawing is None else self.drawing.pack()
-        return {"bound": self.bound, "fit": self.fit.pack(), "drawing": drawing, "dtype": self.engine.dtype.name}
+        return {"bound": self.bound, "fit": self.fit.pack(), "drawing": drawing, "dtype": self.dtype}
 
 
 Keeper = Callable[[StepInfo, Callable[[], dict[str, Any]], bool], object]
@@ -232,7 +234,9 @@ class _Fitting:
             self._spec, self._problem = as_before(self._spec, self._problem, model)
         self._zeros = Zeros(data, self._spec, self._problem, self._rng)
         self._n_threads = options.n_threads or available_threads()
-        self._engine = self._engine_of(None, dtype=None if before is None else part(before, "dtype"))
+        self._dtype = options.dtype if before is None else part(before, "dtype")
+        self._engine = self._engine_of(None, dtype=self._dtype)
+        self._used = False
         self._best = None if before is None or part(before, "best") is None else self._known(before["best"])
 
     def go(self) -> Fit:
@@ -279,6 +283,7 @@ class _Fitting:
             run.begin(_pattern(spec, options), dtype=options.dtype, rng=rng, reach=_reach(spec, options))
         else:
             run.resume(*resumed(spec, self._model, self._data, dtype=options.dtype))
+        self._used = self._used or run.engine is self._engine
         method = _method_of(run, options, rng, interrupts, goes_on=self._model is not None)
         if self._zeros:
             method = redraw.Redrawn(method, run, self._engine_of)
@@ -294,7 +299,7 @@ class _Fitting:
         found = Loop(run, method, options, report=report, restart=n, zeros=self._zeros).go()
         bound = found.trace[-1] if run.structured is None else run.structured
         if self._best is None or bound > self._best.bound:
-            self._best = _Best(bound, found, run.engine, run.drawing)
+            self._best = _Best(bound, found, run.engine, run.drawing, run.engine.dtype.name)
         return found.status
 
     def _sampled(self, found: _Best, interrupts: Interrupts) -> Fit:
@@ -302,7 +307,8 @@ class _Fitting:
         trace: list[float] = []
         seed, best, before = int(self._rng.integers(1 << 31)), found.fit, self._before
         before = None if before is None else before.get("draws")
-        dtype = found.engine.dtype.name if before is None else part(before, "first_dtype")
+        dtype = self._first_dtype if found.drawing is None else found.dtype
+        dtype = dtype if before is None else part(before, "first_dtype")
         engine = found.engine if before is None else self._engine_of(found.drawing, dtype=dtype)
         sampling = Sampling(best.spec, engine, self._options, seed=seed)
         report = Report(
@@ -338,13 +344,19 @@ class _Fitting:
     def _packed(self, start: int) -> dict[str, Any]:
         """What is the same for all sweeps of a start."""
         best = None if self._best is None else self._best.pack()
-        return {"rng": self._begun, "start": start, "best": best, "dtype": self._engine.dtype.name}
+        return {"rng": self._begun, "start": start, "best": best, "dtype": self._first_dtype}
+
+    @property
+    def _first_dtype(self) -> str:
+        """The precision that the engine has come to with which runs start."""
+        return self._engine.dtype.name if self._used else self._dtype
 
     def _known(self, values: dict[str, Any]) -> _Best:
         """The best run of those that ended in another process."""
         drawing = self._drawing(part(values, "drawing"))
-        engine = self._engine if drawing is None else self._engine_of(drawing, dtype=part(values, "dtype"))
-        return _Best(float(part(values, "bound")), Fit.unpack(self._spec, part(values, "fit")), engine, drawing)
+        dtype = part(values, "dtype")
+        engine = self._engine if drawing is None else self._engine_of(drawing, dtype=dtype)
+        return _Best(float(part(values, "bound")), Fit.unpack(self._spec, part(values, "fit")), engine, drawing, dtype)
 
     def _drawing(self, values: dict[str, Any] | None) -> Drawing | None:
         return None if values is None else Drawing.unpack(self._spec, values)

@@ -5,16 +5,12 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from gcmf import __version__, storage
-from gcmf.data.fingerprint import fingerprint
+from gcmf import storage
 from gcmf.errors import StorageError, few
-from gcmf.options import Priors, is_integer
+from gcmf.estimators.identity import differences, made_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +19,6 @@ if TYPE_CHECKING:
     from gcmf.fit import StepInfo
     from gcmf.model.fitted import Fitted
     from gcmf.options import FitOptions
-
-#: Options that may differ between a fit and one that goes on from it: the bits do not depend on them.
-_FREE = ("n_threads",)
 
 
 class Checkpoint:
@@ -38,7 +31,7 @@ class Checkpoint:
         self._estimator, self._data = estimator, data
         self._path = Path(estimator.checkpoint)
         storage.check(self._path, {name: entity.vocabulary for name, entity in data.entities.items()})
-        self._of = {"gcmf": __version__, **_settings(estimator, options), **fingerprint(data), **_started(start)}
+        self._of = made_of(estimator, data, options, start)
         self._last, self._failing = time.monotonic(), False
 
     def __call__(self, info: StepInfo, packed: Callable[[], dict[str, Any]], last: bool) -> None:  # noqa: FBT001
@@ -82,45 +75,10 @@ class Checkpoint:
 
     def _compare(self, path: Path, other: dict[str, str]) -> None:
         """Refuse a checkpoint of other data or options, and say in what it differs."""
-        differences = []
-        for name in [*self._of, *(name for name in other if name not in self._of)]:
-            here, there = self._of.get(name), other.get(name)
-            if here == there:
-                continue
-            if here is None or there is None:
-                differences.append(f"{name}: {'new' if there is None else 'no longer there'}")
-            elif " " in name and name.startswith(("the ", "what ")):
-                plural = name.startswith(("the ids", "the cells"))
-                differences.append(f"{name} {'are' if plural else 'is'} not the same")
-            else:
-                differences.append(f"{name} was {there} and is {here}")
-        if differences:
+        found = differences(self._of, other)
+        if found:
             msg = (
-                f"{path} is a checkpoint of another fit: {'; '.join(few(differences, 'differences'))}. Fit as before to"
+                f"{path} is a checkpoint of another fit: {'; '.join(few(found, 'differences'))}. Fit as before to"
                 " go on from it, or start anew: without resume, or with another checkpoint."
             )
             raise StorageError(msg)
-
-
-def _settings(estimator: Any, options: FitOptions) -> dict[str, str]:
-    """Every option as a text, and the seed, if it is a number."""
-    values = {field.name: getattr(options, field.name) for field in fields(options) if field.name not in _FREE}
-    if is_integer(estimator.random_state):
-        values["random_state"] = int(estimator.random_state)
-    return {name: _text(value) for name, value in values.items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key!r}: {_text(part)}" for key, part in sorted(value.items())) + "}"
-    if isinstance(value, Priors):
-        return ", ".join(f"{field.name}={getattr(value, field.name)!r}" for field in fields(value))
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def _started(start: Fitted | None) -> dict[str, str]:
-    """By what a model is known that a fit started from."""
-    if start is None:
-        return {}
-    sums = [float(np.abs(mean).sum(dtype=np.float64)) for mean in start.mean]
-    return {"the model to start from": repr((start.on.shape, sums))}

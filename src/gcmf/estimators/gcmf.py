@@ -41,6 +41,7 @@ from gcmf.estimators.tables import (
     structure_table,
 )
 from gcmf.fit import Status, fit
+from gcmf.interrupts import Interrupts
 from gcmf.model.predict import predict_grid, predict_pairs
 from gcmf.model.sample import sample_cells, sample_theta
 from gcmf.model.score import OF_BINARY, score_cells
@@ -56,6 +57,7 @@ from gcmf.options import (
     listed_callbacks,
 )
 from gcmf.storage.collective import describe_fitted, read_fitted
+from gcmf.storage.files import claiming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -191,9 +193,11 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             msg = "resume=True goes on from a checkpoint: name its file, GCMF(checkpoint=path)."
             raise OptionError(msg)
         before = keeper.found() if keeper is not None and resume else None
-        with watch(self, options) as callbacks:
-            result = fit(data, options, rng, callbacks, model=model, keeper=keeper, before=before)
-        self._settle(result.summarize(data), result.trace, result.status)
+        # Ctrl-C waits until there is a model: what follows the last sweep may take a while.
+        with Interrupts(), claiming(self.checkpoint):
+            with watch(self, options) as callbacks:
+                result = fit(data, options, rng, callbacks, model=model, keeper=keeper, before=before)
+            self._settle(result.summarize(data), result.trace, result.status)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         doubts = result.doubts(data)
@@ -212,6 +216,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:
         self._fitted = fitted
+        self._made_of: dict[str, str] | None = None
         self.status_ = status
         self.elbo_trace_ = np.array(trace)
         self.elbo_ = float(trace[-1]) if len(trace) else float("nan")
@@ -514,11 +519,13 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         storage.save(self, path)
 
     def _stored(self) -> dict[str, Any]:
-        return {"frame": self._frame, **describe_fitted(self.fitted_)}
+        made_of = {} if self._made_of is None else {"made_of": self._made_of}
+        return {"frame": self._frame, **describe_fitted(self.fitted_), **made_of}
 
     def _restore(self, document: Mapping[str, Any], status: Status) -> None:
         self._frame = document["frame"]
         self._settle(read_fitted(document), document["trace"], status)
+        self._made_of = document.get("made_of")
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         head = str(super().__repr__(N_CHAR_MAX))

@@ -8,13 +8,13 @@ import secrets
 import stat
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gcmf.errors import StorageError
+from gcmf.errors import LockedError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 #: What lies longer than this unlocked has lost its writer; a younger file may be about to be locked or renamed.
 _STALE_SECONDS = 60.0
@@ -72,6 +72,67 @@ def replacing(path: Path, *, what: str = "the model", keep_previous: bool = Fals
         raise StorageError(msg) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def claiming(path: str | Path | None) -> Iterator[None]:
+    """Be the only one to write to a path while the block runs; if another process is, raise `LockedError`.
+
+    The lock is a file beside it, which goes when the block ends; if the process is killed, the next one takes it over.
+    Where there are no locks (Windows, some network drives), nobody is kept out.
+    """
+    if path is None:
+        yield
+        return
+    target = check_target(Path(path))
+    lock = target.with_name(f"{_prefix(target)}.lock")
+    handle = _claimed(lock, target)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            with suppress(OSError):  # Windows removes no open file
+                lock.unlink()
+            os.close(handle)
+
+
+def _claimed(lock: Path, target: Path) -> int | None:
+    """The open and locked file, or None where there are no locks."""
+    for _ in range(100):
+        try:
+            handle = os.open(lock, os.O_CREAT | os.O_RDWR, 0o666)
+        except OSError as error:
+            msg = f"Cannot write to {target}: {error.strerror or error}."
+            raise StorageError(msg) from error
+        held = _lock_held(handle)
+        # Whoever had it may have removed the file after it was opened here: then it is no longer the one to lock.
+        if not held and _is_at(handle, lock):
+            return handle
+        os.close(handle)
+        if held:
+            msg = f"Another process is writing to {target}. Wait until it has ended, or give another name."
+            raise LockedError(msg)
+    return None
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except OSError:
+        return False
+
+
+def _lock_held(handle: int) -> bool:
+    """Whether another holds the file; if not, this process does from now on, where there are locks."""
+    try:
+        import fcntl  # noqa: PLC0415 - Windows has none
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except (ImportError, OSError):
+        return False
+    return False
 
 
 def previous(path: Path) -> Path:

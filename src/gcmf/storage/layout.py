@@ -137,6 +137,7 @@ COLLECTIVE = {
         "r_hat": Piece(("relations",), 0.0, math.inf),
     },
     "run?": dict,
+    "made_of?": dict,
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),
