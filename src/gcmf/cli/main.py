@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,7 +25,7 @@ from gcmf.errors import GcmfError, LockedError
 from gcmf.interrupts import Terminated, in_main_thread, terminate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 #: The exit code of who finds another process at work on the file.
@@ -48,10 +49,8 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL and in_main_thread():
-            signal.signal(signal.SIGTERM, terminate)
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _terminable():
                 warnings.showwarning = _shower_of_warnings()
                 return super().invoke(ctx)
         except GcmfError as error:
@@ -69,6 +68,19 @@ class Commands(TyperGroup):
         except KeyboardInterrupt as stop:
             show_stop(str(stop) or "nothing was written.")
             raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from None
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM raise `Terminated` while a command runs, where nobody has other plans with it."""
+    ours = in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _plain_flags(parameters: list[Any]) -> list[Any]:

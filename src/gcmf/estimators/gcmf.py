@@ -519,8 +519,8 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         storage.save(self, path)
 
     def _stored(self) -> dict[str, Any]:
-        made_of = {} if self._made_of is None else {"made_of": self._made_of}
-        return {"frame": self._frame, **describe_fitted(self.fitted_), **made_of}
+        known = describe_fitted(self.fitted_)
+        return {"frame": self._frame, **known, **({} if self._made_of is None else {"made_of": self._made_of})}
 
     def _restore(self, document: Mapping[str, Any], status: Status) -> None:
         self._frame = document["frame"]
