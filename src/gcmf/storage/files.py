@@ -25,6 +25,7 @@ def check_target(path: Path, *, what: str = "the model") -> Path:
     try:
         target = path.resolve()
         mode = target.stat().st_mode if target.exists() else None
+        has_folder = target.parent.is_dir()
     except (OSError, RuntimeError) as error:  # links that go in a circle
         msg = f"Cannot write {what} to {path}: {error}."
         raise StorageError(msg) from error
@@ -33,7 +34,7 @@ def check_target(path: Path, *, what: str = "the model") -> Path:
         msg = f"Cannot write {what} to {path}: it is a folder. Name a file in it, such as {path / 'm.gcmf'}."
     elif mode is not None and not stat.S_ISREG(mode):
         msg = f"Cannot write {what} to {path}: it is a device, a pipe or a socket. Name a file."
-    elif not folder.is_dir():
+    elif not has_folder:
         msg = f"Cannot write {what} to {path}: there is no folder {folder}; create it first."
     elif not os.access(folder, os.W_OK | os.X_OK):
         msg = f"Cannot write {what} to {path}: you may not write to the folder {folder}."
@@ -71,7 +72,8 @@ def replacing(path: Path, *, what: str = "the model", keep_previous: bool = Fals
         msg = f"Cannot write {what} to {path}: {error.strerror or error}."
         raise StorageError(msg) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # the next call for the same target tries again
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -152,7 +154,8 @@ def _keep(target: Path) -> None:
     try:
         second.replace(previous(target))
     finally:
-        second.unlink(missing_ok=True)
+        with suppress(OSError):
+            second.unlink(missing_ok=True)
 
 
 def _prefix(target: Path) -> str:
