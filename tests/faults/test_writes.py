@@ -1,4 +1,4 @@
-"""Writing fails, at every call that a save makes: the file is the old one or the new one, whole, and nothing else is left."""
+"""Writing fails, at every call that a save makes: the file is the old or the new one, whole, and nothing is left."""
 
 from __future__ import annotations
 
