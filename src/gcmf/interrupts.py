@@ -46,8 +46,9 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         if not in_main_thread():
             return self
-        outer = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
-        self._outer = outer if isinstance(outer, Interrupts) else None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            outer = getattr(signal.getsignal(number), "__self__", None)
+            self._outer = outer if isinstance(outer, Interrupts) else self._outer
         for number, known in ((signal.SIGINT, (signal.default_int_handler,)),
                               (signal.SIGTERM, (signal.SIG_DFL, terminate))):  # fmt: skip
             if signal.getsignal(number) in known:
