@@ -14,9 +14,10 @@ from gcmf import GCMF, Collection, Priors, Relation, Status
 from gcmf.engines import cpu
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.errors import ConvergenceWarning, NumericalError, OptionError
-from gcmf.fit import Loop, Report, StepInfo, fit
+from gcmf.fit import fit
 from gcmf.interrupts import Interrupts
 from gcmf.likelihoods import Bernoulli
+from gcmf.loop import Loop, Report
 from gcmf.methods import run as iteration
 from gcmf.methods import warm_up
 from gcmf.methods.run import GOOD, Run
@@ -25,6 +26,7 @@ from gcmf.model.elbo import elbo
 from gcmf.model.posterior import given_of
 from gcmf.model.spec import build
 from gcmf.options import FitOptions
+from gcmf.outcome import StepInfo
 
 
 def low_rank(seed=0, shape=(25, 18), rank=2, noise=0.5):

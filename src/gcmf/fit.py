@@ -1,174 +1,48 @@
-"""A fit: random starts, one method, the loop around it, and how it ended. The same for every engine and estimator."""
+"""A fit: random starts, one method, the loop around it, and what follows. The same for every engine and estimator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gcmf.carried import pack_generator, part, refuse, unpack_generator
-from gcmf.data.zeros import Drawn
 from gcmf.engines.select import engine_maker
 from gcmf.engines.threads import available_threads, single_threaded_blas
-from gcmf.errors import NumericalError, OptionError
+from gcmf.errors import OptionError
 from gcmf.interrupts import Interrupts
+from gcmf.loop import Loop, Report
 from gcmf.methods import redraw
 from gcmf.methods.point import Point
-from gcmf.methods.run import GOOD, Run
+from gcmf.methods.run import Run
 from gcmf.methods.sampling import Sampling
 from gcmf.methods.stages import Continuation, Refinement, Stages
 from gcmf.methods.variational import Variational, most_shared
-from gcmf.model.dispersion import outweighed, overdispersed
-from gcmf.model.fitted import summarize
-from gcmf.model.packing import in_order, pack, pack_state, unpack_posterior, unpack_state
 from gcmf.model.posterior import given_of
 from gcmf.model.resume import as_before, resumed
 from gcmf.model.spec import build
 from gcmf.model.spread import spread
 from gcmf.model.structure import carried
 from gcmf.model.zeros import Drawing, Zeros
+from gcmf.outcome import Fit, Status, StepInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from gcmf.data.collection import Collection
-    from gcmf.engines.base import Engine, State
+    from gcmf.engines.base import Engine
+    from gcmf.loop import Keeper
     from gcmf.methods.base import Method
     from gcmf.methods.gibbs import Chain
-    from gcmf.model.draws import Draws
     from gcmf.model.fitted import Fitted
-    from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
-    from gcmf.model.spread import Spread
     from gcmf.options import FitOptions
 
-#: A fall of the bound by more than this fraction is no rounding error: in float64, and in float32, where it is twice
-#: what one pass over the cells loses (`python -m fuzz.rounding`).
-FALL = {np.dtype("float64"): 1e-9, np.dtype("float32"): 3e-6}
-#: A relation whose bound takes steps this many times too short creeps: a small change of the bound is then no sign that
-#: the fit has arrived.
-CREEPING = 10.0
 #: The number of the draw of zeros that variances are taken from: none that a fit sees.
 _LAST_DRAW = 1_000_000
-
-
-class Status(Enum):
-    """How a fit ended, in words to act on."""
-
-    CONVERGED = "converged: another sweep would not change the bound"
-    MAX_ITER = "stopped at max_iter before converging: raise max_iter, or raise tol if this is precise enough"
-    INTERRUPTED = "interrupted: the model is as of the last full sweep"
-    NONFINITE = "a number overflowed: the model is as of the last finite sweep; try dtype='float64'"
-    ELBO_DECREASED = "the bound fell: try dtype='float64'"
-    CAPPED = "converged, but all factors are in use and more would raise the bound: raise n_factors, or leave it 'auto'"
-    SAMPLED = "sampled: the draws of predictions agree"
-    UNMIXED = "sampled, but the draws of predictions do not agree yet (R-hat > 1.1): raise n_burn and n_samples"
-    ALL_PRUNED = "no factor explains more than it costs: only biases are left"
-
-    def __str__(self) -> str:
-        return self.value
-
-
-_TROUBLED = (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED, Status.CAPPED, Status.UNMIXED)
-
-
-@dataclass(frozen=True)
-class StepInfo:
-    """What a sweep is worth logging for; handed to every callback."""
-
-    iteration: int
-    elbo: float
-    change: float
-    """By how much the sweep raised the bound."""
-    n_factors: int
-    """Factors still alive."""
-    restart: int
-    """Which of the `n_init` runs this is, from 0."""
-    snapshot: Callable[[], Fit] = field(repr=False, compare=False)
-    """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
-
-
-@dataclass(frozen=True)
-class Fit:
-    """A finished run."""
-
-    spec: Spec
-    posterior: Posterior
-    state: State
-    trace: tuple[float, ...]
-    status: Status
-    drawn: Mapping[str, Drawn]
-    """Of which relations zeros were drawn, and how many."""
-    widths: Spread | None = None
-    """How uncertain factors and biases are, each by itself, where that was asked for."""
-    draws: Draws | None = None
-    """States of a sampled model; posterior and state then are means over them."""
-
-    def pack(self) -> dict[str, Any]:
-        """As plain values, for another process."""
-        return {
-            "posterior": pack(in_order(self.posterior)), "state": pack_state(self.state), "trace": np.array(self.trace),
-            "status": self.status.name, "drawn": {name: list(drawn) for name, drawn in self.drawn.items()},
-        }  # fmt: skip
-
-    @classmethod
-    def unpack(cls, spec: Spec, values: dict[str, Any]) -> Fit:
-        """What `pack` gave, of a model of this spec."""
-        posterior = unpack_posterior(spec, part(values, "posterior"))
-        state = unpack_state(spec, posterior.n_factors, part(values, "state"))
-        status, trace, drawn = (part(values, name) for name in ("status", "trace", "drawn"))
-        if status not in Status.__members__ or not isinstance(trace, np.ndarray) or not isinstance(drawn, dict):
-            refuse("best", "does not say how it ended")
-        counts = {name: Drawn(*map(int, pair)) for name, pair in drawn.items()}
-        return cls(spec, posterior, state, tuple(trace.tolist()), Status[status], counts)
-
-    def summarize(self, data: Collection) -> Fitted:
-        """Return what remains of the run: everything that answers need."""
-        known = summarize(self.spec, self.posterior, self.state, data, widths=self.widths, draws=self.draws)
-        return replace(known, drawn=self.drawn)
-
-    def doubts(self, data: Collection) -> str | None:
-        """What does not suit the data that were fitted, and the way out; None where nothing of the kind shows."""
-        return " ".join(filter(None, (self._overdispersed(data), self._outweighed(data)))) or None
-
-    def _overdispersed(self, data: Collection) -> str | None:
-        found = overdispersed(self.spec, self.posterior, self.state, data)
-        if not found:
-            return None
-        advice = dict.fromkeys(self.spec.likelihoods[m].if_overdispersed for m in found)
-        names = ", ".join(f"{self.spec.schema.relations[m].name!r} ({times:.3g} times)" for m, times in found.items())
-        kinds = " and ".join(dict.fromkeys(self.spec.likelihoods[m].name for m in found))
-        return (f"the squared residuals are larger than {kinds} cells could have in {names}, so that noise is fitted as"
-                f" signal: {'; '.join(advice)}.")  # fmt: skip
-
-    def _outweighed(self, data: Collection) -> str | None:
-        found = outweighed(self.spec, self.posterior, data)
-        names = ", ".join(f"{self.spec.schema.relations[m].name!r} ({mean:.3g})" for m, mean in found.items())
-        return names and (
-            f"cells are met exactly, without noise, where they weigh more than 1 on average: {names}. A weight of 2"
-            " says that the same number was measured twice; divide weights that say something else by their mean."
-        )
-
-    @property
-    def trouble(self) -> str | None:
-        """What a user should be warned of, and the way out; None where the run has arrived."""
-        if self.status not in _TROUBLED:
-            return None
-        slow: dict[str, list[str]] = {}
-        relations = zip(self.spec.schema.relations, self.spec.likelihoods, self.spec.creep, strict=True)
-        for relation, likelihood, times in relations:
-            if times > CREEPING and likelihood.if_slow:
-                slow.setdefault(likelihood.if_slow, []).append(f"{relation.name!r} ({times:.2g} times)")
-        advice = (
-            f" The quadratic bound takes steps that are much too short for {way_out.format(', '.join(names))}."
-            for way_out, names in slow.items()
-        )
-        return f"{self.status}.{''.join(advice)}"
 
 
 @dataclass(frozen=True)
@@ -185,10 +59,6 @@ class _Best:
     def pack(self) -> dict[str, Any]:
         drawing = None if self.drawing is None else self.drawing.pack()
         return {"bound": self.bound, "fit": self.fit.pack(), "drawing": drawing, "dtype": self.dtype}
-
-
-Keeper = Callable[[StepInfo, Callable[[], dict[str, Any]], bool], object]
-"""Told of a sweep, how to have all that another process needs to go on from it, and whether it is the last one."""
 
 
 def fit(  # noqa: PLR0913 - what is fitted, how, who is told, and where it goes on
@@ -362,29 +232,6 @@ class _Fitting:
         return None if values is None else Drawing.unpack(self._spec, values)
 
 
-class Report:
-    """Tells callbacks of a sweep, and who keeps it; whether one of them, or Ctrl-C, wants to stop."""
-
-    def __init__(
-        self,
-        callbacks: Sequence[Callable[[StepInfo], object]],
-        keeper: Keeper | None,
-        packed: Callable[[], dict[str, Any]],
-        interrupts: Interrupts,
-    ) -> None:
-        self._callbacks, self._keeper, self._packed, self.interrupts = callbacks, keeper, packed, interrupts
-
-    def __call__(self, info: StepInfo) -> bool:
-        """Tell everybody."""
-        try:
-            stop = any([callback(info) is True for callback in self._callbacks]) or self.interrupts.wanted
-            if self._keeper is not None:
-                self._keeper(info, self._packed, stop)
-        except KeyboardInterrupt:
-            return True
-        return stop or self.interrupts.wanted
-
-
 def _method_of(
     run: Run, options: FitOptions, rng: np.random.Generator, interrupts: Interrupts, *, goes_on: bool
 ) -> Method:
@@ -396,100 +243,6 @@ def _method_of(
     if options.pattern is not None or not (options.refined and run.spec.priors.vague):
         return structure
     return Stages(structure, Refinement(run, options, rng))
-
-
-class Loop:
-    """Sweeps until the method has arrived: keeps the trace, tells the callbacks, and never returns a broken state."""
-
-    def __init__(  # noqa: PLR0913 - what a loop is made of
-        self,
-        run: Run,
-        method: Method,
-        options: FitOptions,
-        *,
-        report: Report,
-        restart: int,
-        zeros: Zeros | None = None,
-    ) -> None:
-        self._run, self._method, self._max_iter = run, method, options.max_iter
-        self._report, self._restart, self._zeros = report, restart, zeros
-        # Where the bound creeps, a change counts as many times as its steps are too short.
-        creep = float(run.spec.creep.max())
-        self._tol = options.tol / (creep if creep > CREEPING else 1.0)
-
-    def go(self) -> Fit:
-        """Return the run when it has ended; a sweep that went wrong is taken back."""
-        # Whether numbers are finite is looked at after every sweep.
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            status = self._sweeps()
-        if status in (Status.NONFINITE, Status.ELBO_DECREASED):
-            self._take_back()
-        return self._as_it_stands(status)
-
-    def _sweeps(self) -> Status:
-        run = self._run
-        if run.trace:  # of a run that goes on, the last sweep was reported, and nothing was done since
-            last, now = ([-np.inf, *run.trace])[-2:]
-            ended = self._look_around(now - last, run.size(now))
-            if ended is not None:
-                return ended
-        for n in range(len(run.trace) + 1, self._max_iter + 1):
-            self._method.sweep()
-            now = run.bound()
-            change, size = now - (run.trace[-1] if run.trace else -np.inf), run.size(now)
-            if not np.isfinite(now):
-                return Status.NONFINITE
-            if change < -FALL[run.engine.dtype] * size:
-                return Status.ELBO_DECREASED
-            run.trace.append(now)
-            run.settle()
-            if self._tell(n, now, change):
-                return Status.INTERRUPTED
-            ended = self._look_around(change, size)
-            if ended is not None:
-                return ended
-        return Status.MAX_ITER
-
-    def _look_around(self, change: float, size: float) -> Status | None:
-        """Let the method do what it does between sweeps; how the run ended, if it did."""
-        if self._method.arrived(change, size, self._tol * size):
-            return _ended(self._run, self._method)
-        # Ctrl-C may have been pressed while something was tried.
-        return Status.INTERRUPTED if self._report.interrupts.wanted else None
-
-    def _tell(self, n: int, now: float, change: float) -> bool:
-        """Report a sweep; whether somebody wants to stop."""
-        n_factors = self._run.posterior.n_strong
-        info = StepInfo(n, now, change, n_factors, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED))
-        return self._report(info)
-
-    def _as_it_stands(self, status: Status) -> Fit:
-        run = self._run
-        return Fit(
-            run.spec,
-            run.posterior,
-            run.engine.fetch(),
-            tuple(run.trace),
-            status,
-            dict(self._zeros.drawn) if self._zeros else {},
-        )
-
-    def _take_back(self) -> None:
-        """Return to the last sweep whose bound was finite and had not fallen."""
-        if self._run.has(GOOD):
-            self._run.restore(GOOD)
-            return
-        names = ", ".join(repr(relation.name) for relation in self._run.spec.schema.relations)
-        msg = (f"Numbers overflowed in the first sweep over {names}, so there is no model to return. Look for values "
-               "of very different sizes within one relation, or for priors that are nearly vague.")  # fmt: skip
-        raise NumericalError(msg)
-
-
-def _ended(run: Run, method: Method) -> Status:
-    """How a run that has arrived is called."""
-    if run.posterior.n_strong == 0:
-        return Status.ALL_PRUNED
-    return Status.CAPPED if method.capped else Status.CONVERGED
 
 
 def _reach(spec: Spec, options: FitOptions) -> NDArray[np.bool_] | None:

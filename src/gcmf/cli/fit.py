@@ -18,8 +18,8 @@ from gcmf.errors import ConvergenceWarning, OptionError, counted
 
 if TYPE_CHECKING:
     from gcmf import GCMF, Collection
-    from gcmf.fit import StepInfo
     from gcmf.io.evaluate import HeldOut, Scores
+    from gcmf.outcome import StepInfo
 
 
 def fit(

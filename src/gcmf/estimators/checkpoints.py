@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gcmf.data.collection import Collection
-    from gcmf.fit import StepInfo
     from gcmf.model.fitted import Fitted
     from gcmf.options import FitOptions
+    from gcmf.outcome import StepInfo
 
 
 class Checkpoint:

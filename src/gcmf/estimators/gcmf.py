@@ -40,7 +40,7 @@ from gcmf.estimators.tables import (
     strength_table,
     structure_table,
 )
-from gcmf.fit import Status, fit
+from gcmf.fit import fit
 from gcmf.interrupts import Interrupts
 from gcmf.model.predict import predict_grid, predict_pairs
 from gcmf.model.sample import sample_cells, sample_theta
@@ -69,9 +69,9 @@ if TYPE_CHECKING:
     from gcmf.data.id_kind import Ids
     from gcmf.data.relation import Relation
     from gcmf.data.schema import Schema
-    from gcmf.fit import StepInfo
     from gcmf.model.fitted import Fitted
     from gcmf.options import BiasSides, Inference, Keep, Priors, RandomState, Sharing
+    from gcmf.outcome import Status, StepInfo
 
     Floats = NDArray[np.float64]
     Data = Collection | Relation | Sequence[Relation] | Mapping[tuple[str, ...], Any]

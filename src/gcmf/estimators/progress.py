@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from gcmf.fit import StepInfo
     from gcmf.options import FitOptions
+    from gcmf.outcome import StepInfo
 
 #: A fit shorter than this needs no bar.
 PATIENCE_SECONDS = 2.0
