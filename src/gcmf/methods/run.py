@@ -141,7 +141,10 @@ class Run:
 
     def unpack(self, values: dict[str, Any]) -> None:
         """Go on with what `pack` took; the engine is one of the same cells and precision."""
-        for slot, kept in part(values, "kept").items():
+        others = part(values, "kept")
+        if not isinstance(others, dict):
+            refuse("kept", "is no mapping")
+        for slot, kept in others.items():
             self._place(kept)
             self.keep(str(slot))
         self._place(part(values, "now"))
