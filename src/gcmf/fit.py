@@ -197,6 +197,7 @@ class _Fitting:
                 lambda: replace(
                     best, posterior=posterior, state=chain.fetch(), trace=bounds, status=Status.INTERRUPTED
                 ),
+                n_sweeps=sampling.n_sweeps, sampled=True,
             ))  # fmt: skip
 
         goes_on = None if before is None else (before, self._engine_of(found.drawing, dtype=part(before, "dtype")))

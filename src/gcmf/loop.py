@@ -113,8 +113,10 @@ class Loop:
     def _tell(self, n: int, now: float, change: float) -> bool:
         """Report a sweep; whether somebody wants to stop."""
         n_factors = self._run.posterior.n_strong
-        info = StepInfo(n, now, change, n_factors, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED))
-        return self._report(info)
+        return self._report(StepInfo(
+            n, now, change, n_factors, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED),
+            n_sweeps=self._max_iter,
+        ))  # fmt: skip
 
     def _as_it_stands(self, status: Status) -> Fit:
         run = self._run

@@ -11,7 +11,7 @@ import numpy as np
 from gcmf.carried import part, refuse
 from gcmf.data.zeros import Drawn
 from gcmf.model.dispersion import outweighed, overdispersed
-from gcmf.model.fitted import summarize
+from gcmf.model.fitted import objective_of, summarize
 from gcmf.model.packing import in_order, pack, pack_state, unpack_posterior, unpack_state
 
 if TYPE_CHECKING:
@@ -64,6 +64,15 @@ class StepInfo:
     """Which of the `n_init` runs this is, from 0."""
     snapshot: Callable[[], Fit] = field(repr=False, compare=False)
     """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
+    n_sweeps: int = 0
+    """After how many sweeps the run, or its sampling, ends at the latest."""
+    sampled: bool = False
+    """Whether the sweep was a draw: `elbo` is then the log joint density, and `iteration` counts the draws."""
+
+    @property
+    def objective(self) -> str:
+        """What `elbo` is, in words."""
+        return objective_of(sampled=self.sampled)
 
 
 @dataclass(frozen=True)

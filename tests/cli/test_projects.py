@@ -517,12 +517,13 @@ class Errors:
 
 class Info:
     iteration, elbo, change, n_factors = 3, -1234.56, 0.5, 7
+    n_sweeps, objective, sampled = 1000, "ELBO", False
 
 
-def live_line(width, monkeypatch, *, errors=Errors, info=Info, max_iter=1000):
+def live_line(width, monkeypatch, *, errors=Errors, info=Info):
     """Return what is shown of a sweep when two sweeps have taken four seconds."""
     monkeypatch.setenv("COLUMNS", str(width))
-    live = Live(max_iter, errors())
+    live = Live(errors())
     live(info())
     live._first -= 4
     live(info())

@@ -85,8 +85,8 @@ def test_one_cell_of_one_row_is_the_exact_posterior():
     i, j = model.factors("user").index.get_loc(5), model.factors("movie").index.get_loc(7)
     assert not old[5, 7]
     assert fitted.on.shape[1] > 0
-    fitted.var[1][j] = 1e-12  # the movie does not move
-    u, s, p = fitted.mean[0][i], fitted.var[0][i], fitted.mean[1][j]
+    fitted.terms.var[1][j] = 1e-12  # the movie does not move
+    u, s, p = fitted.mean[0][i], fitted.terms.var[0][i], fitted.mean[1][j]
     tau = float(np.divide(*terms_of(fitted).parameters[0]))
     z = (x[5, 7] - fitted.center[0]) / fitted.scale[0]
     A, h = np.diag(1 / s) + tau * np.outer(p, p), u / s + tau * z * p

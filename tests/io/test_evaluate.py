@@ -159,7 +159,8 @@ def test_ctrl_c_ends_all_fits(data, n_jobs, monkeypatch):
     monkeypatch.setattr(module, "score", pressed)
     with pytest.raises(KeyboardInterrupt):
         gcmf.evaluate(data, {**OPTIONS, "max_iter": 3}, relations=["ratings"], n_folds=2, n_jobs=n_jobs)
-    assert len(calls) <= n_jobs
+    # A thread that is done may take up one more before the others are told.
+    assert len(calls) <= 2 * n_jobs
 
 
 def test_what_cannot_be_evaluated_is_refused(data):

@@ -21,8 +21,7 @@ def models():
     f = model.fitted_
     wide = copy.copy(model)
     wide._fitted = replace(
-        f, var=tuple(4.0 * v for v in f.var), bias_var=tuple(4.0 * v for v in f.bias_var),
-        terms=f.terms._replace(var=f.var, bias_var=f.bias_var),
+        f, var=tuple(4.0 * v for v in f.terms.var), bias_var=tuple(4.0 * v for v in f.terms.bias_var),
     )  # fmt: skip
     return model, wide, x
 

@@ -184,10 +184,11 @@ def test_what_partners_reach_is_that_of_scaled_ones(scales):
             u, var = sample.state.mean[block.other], sample.state.var[block.other]
             if scales:
                 u, var = sample.given.scales.scaled(block.relation, block.side, u, var)
-            reach = work.blocks.get("reach", b).reshape(3, work.width)
+            reach = work.blocks.get("reach", b).reshape(4, work.width)
             np.testing.assert_allclose(reach[0, :3], (u**2).max(axis=0))
             np.testing.assert_allclose(reach[1, :3], (u**2 + var).max(axis=0))
-            assert reach[2, 0] == pytest.approx((u**2).sum(axis=1).max())
+            np.testing.assert_allclose(reach[2, :3], var.max(axis=0))
+            assert reach[3, 0] == pytest.approx((u**2).sum(axis=1).max())
 
 
 @pytest.mark.parametrize(("ends", "rank"), [

@@ -47,7 +47,7 @@ def _show(report: dict[str, Any]) -> None:
     screen.print(Text("\nFactors", "bold"))
     screen.print(_factors(report))
     fit = report["fit"]
-    screen.print(f"\n{counted(fit['iterations'], 'sweep')}, ELBO {fit['elbo']:,.1f}, {fit['says']}")
+    screen.print(f"\n{counted(fit['iterations'], 'sweep')}, {fit['objective']} {fit['elbo']:,.1f}, {fit['says']}")
 
 
 def _covariates(name: str, covariates: dict[str, list[str]]) -> str:

@@ -191,7 +191,7 @@ def _fit(job: Job, train: Collection, test: Collection | None = None) -> tuple[G
 
     model = gcmf.GCMF(**job.options)
     held_out = HeldOut(model, train, test) if test is not None else None
-    with Live(model.max_iter, held_out, quiet=job.quiet) as live, warnings.catch_warnings():
+    with Live(held_out, quiet=job.quiet) as live, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
         callbacks = [live, job.is_late] if held_out is None else [held_out, live, job.is_late]
         model.set_params(callbacks=callbacks).fit(train, resume=job.resume)
@@ -206,21 +206,23 @@ def _fit(job: Job, train: Collection, test: Collection | None = None) -> tuple[G
 class Live(Progress):
     """Sweep, time left at most, held-out error, factors alive, bound and its change, as far as the line is long."""
 
-    def __init__(self, max_iter: int, held_out: HeldOut | None, *, quiet: bool = False) -> None:
+    def __init__(self, held_out: HeldOut | None, *, quiet: bool = False) -> None:
         text = bar_text("{task.description}", column=Column(no_wrap=True, overflow="ellipsis"))
         super().__init__(text, disable=quiet)
-        self._held_out, self._max_iter = held_out, max_iter
-        self._line = self.add_task("starting (may have to compile)", total=max_iter)
-        self._first: float | None = None
+        self._held_out = held_out
+        self._info: StepInfo | None = None
+        self._line = self.add_task("starting (may have to compile)", total=None)
+        self._first = 0.0
 
     def __call__(self, info: StepInfo) -> None:
         """Show a sweep."""
-        self._first = self._first or time.monotonic()  # the first sweep may compile, and says nothing of the others
+        if self._info is None or info.sampled != self._info.sampled:
+            self._first = time.monotonic()  # the first sweep may compile, and says nothing of the others
+        self._info = info
         change = f" ({info.change:+.2g})" if info.iteration > 1 else ""
         scores, at = (self._held_out.scores, self._held_out.sweep) if self._held_out is not None else ({}, 0)
         when = f" @{at}" if at != info.iteration else ""  # a look costs a sweep, so not every sweep has one
-        left = self._left(info.iteration)
-        self._show(info.iteration, info.n_factors, info.elbo, scores, when=when, change=change, left=left)
+        self._show(info.iteration, info.n_factors, info.elbo, scores, when=when, change=change, left=self._left(info))
 
     def finish(self, model: GCMF, scores: Scores) -> None:
         """Leave a line that is true of the model that came out."""
@@ -230,21 +232,22 @@ class Live(Progress):
         self, sweep: int, alive: int, elbo: float, scores: Scores, *, when: str = "", change: str = "", left: str = ""
     ) -> None:
         """Show what the terminal is wide enough for: the change goes first, then the relation's name, then the time."""
-        line, factors = "", counted(alive, "factor")
+        line, factors, info = "", counted(alive, "factor"), self._info
+        n_sweeps, objective = (sweep, "ELBO") if info is None else (info.n_sweeps, info.objective)
         ways = [(left, True, change), (left, True, ""), (left, False, ""), ("", True, ""), ("", False, "")]
         for time_left, named, rise in ways:
             error = _first_error(scores, named=named)
             held_out = f"held-out {error}{when}" if error else ""
-            parts = (f"sweep {sweep}/{self._max_iter}", time_left, held_out, factors, f"ELBO {elbo:,.0f}{rise}")
+            parts = (f"sweep {sweep}/{n_sweeps}", time_left, held_out, factors, f"{objective} {elbo:,.0f}{rise}")
             line = ", ".join(part for part in parts if part)
             if len(line) < self.console.width:
                 break
-        self.update(self._line, completed=sweep, description=line)
+        self.update(self._line, completed=sweep, total=n_sweeps, description=line)
 
-    def _left(self, done: int) -> str:
-        if self._first is None or done < 2:
+    def _left(self, info: StepInfo) -> str:
+        if info.iteration < 2:
             return ""
-        seconds = (time.monotonic() - self._first) / (done - 1) * (self._max_iter - done)
+        seconds = (time.monotonic() - self._first) / (info.iteration - 1) * (info.n_sweeps - info.iteration)
         return f"≤ {timedelta(seconds=round(seconds))} left"
 
 

@@ -214,7 +214,7 @@ class ReferenceEngine(HostState):
     def _log_joint(self, e: int, i: int, given: Given, forms: list[Form]) -> float:
         """Log density of a row that is a point and of its cells, those with drawn weights by Σ wz θ − w θ²/2."""
         u, _, bias, _ = self._get_row(e, i, given)
-        (mean, precision), expected = self._expected(e, i, given), self._expected_bias(e, i, given)
+        (mean, precision), (expected, of_bias) = self._expected(e, i, given), self._expected_bias(e, i, given)
         total = -0.5 * float(precision @ (u - mean) ** 2)
         for b, block in enumerate(self._problem.blocks[e]):
             j, _, w, wz, _ = self._cells[e][b][i][0], *forms[b][1:]
@@ -224,7 +224,7 @@ class ReferenceEngine(HostState):
                 theta = self._moments(e, i, block, j, given)[0]
                 total += float(wz @ theta - 0.5 * w @ theta**2)
             if self._problem.biased[block.layer] and len(j):
-                total -= 0.5 * float(given.priors[e].bias_precision[b] * (bias[b] - expected[b]) ** 2)
+                total -= 0.5 * float(of_bias[b] * (bias[b] - expected[b]) ** 2)
         return total
 
     def _write_row(self, e: int, i: int, system: System, given: Given) -> None:

@@ -539,8 +539,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             for r, total in zip(fitted.schema.relations, fitted.explained.total, strict=True)
         ]
         factors, sweeps = counted(fitted.n_factors, "active factor"), counted(self.n_iter_, "sweep")
-        bound = "ELBO" if fitted.draws is None else "log joint density"
-        fit_line = f"{sweeps}, {bound} {self.elbo_:,.1f}, {self.status_}"
+        fit_line = f"{sweeps}, {fitted.objective} {self.elbo_:,.1f}, {self.status_}"
         return "\n  ".join([head, f"{factors}: {counts}", fit_line, *few(relations, "relations")])
 
     # --- names to numbers --------------------------------------------------------------------------------------

@@ -16,7 +16,17 @@ from gcmf.engines.select import engine_maker
 from gcmf.engines.threads import single_threaded_blas
 from gcmf.errors import DataError, counted
 from gcmf.estimators.rankings import n_threads_of, neighbors, pairs_at
-from gcmf.model.newcomers import Features, Rows, expected_rows, fold, layers_of, terms_of, with_rows
+from gcmf.model.newcomers import (
+    Features,
+    Rows,
+    expected_rows,
+    fold,
+    layers_of,
+    swept_bias_var,
+    swept_var,
+    terms_of,
+    with_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,8 +99,10 @@ class NewEntities:
         new = np.flatnonzero(old.vocabularies[self.entity].index(self.ids) < 0)
         layers = layers_of(fitted, e)
         rows = Rows(
-            fitted.mean[e][new].astype(np.float64), fitted.var[e][new].astype(np.float64),
+            fitted.mean[e][new].astype(np.float64), swept_var(fitted, e)[new].astype(np.float64),
             np.stack([fitted.bias_mean[layer][new] for layer in layers], axis=1),
+            np.stack([swept_bias_var(fitted, layer)[new] for layer in layers], axis=1),
+            fitted.var[e][new].astype(np.float64),
             np.stack([fitted.bias_var[layer][new] for layer in layers], axis=1),
         )  # fmt: skip
         both = with_rows(old, e, Vocabulary(self.ids[new]), rows, beside=True)

@@ -33,7 +33,7 @@ def watch(
     if not wanted:
         yield callbacks
         return
-    bar = ProgressBar(options.max_iter, patience=0.0 if estimator.progress is True else PATIENCE_SECONDS)
+    bar = ProgressBar(patience=0.0 if estimator.progress is True else PATIENCE_SECONDS)
     try:
         yield [*callbacks, bar]
     finally:
@@ -43,8 +43,8 @@ def watch(
 class ProgressBar:
     """One line on stderr: sweeps, bound, factors alive."""
 
-    def __init__(self, max_iter: int, *, patience: float) -> None:
-        self._max_iter, self._patience = max_iter, patience
+    def __init__(self, *, patience: float) -> None:
+        self._patience = patience
         self._started = time.monotonic()
         self._bar: Progress | None = None
 
@@ -54,8 +54,8 @@ class ProgressBar:
             if time.monotonic() - self._started < self._patience:
                 return
             self._bar = self._open()
-        text = f"ELBO {info.elbo:,.1f} ({info.change:+.3g}), {counted(info.n_factors, 'factor')}"
-        self._bar.update(self._task, completed=info.iteration, description=text)
+        text = f"{info.objective} {info.elbo:,.1f} ({info.change:+.3g}), {counted(info.n_factors, 'factor')}"
+        self._bar.update(self._task, completed=info.iteration, total=info.n_sweeps, description=text)
 
     def close(self) -> None:
         """Leave the last line standing."""
@@ -68,6 +68,6 @@ class ProgressBar:
 
         columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         bar = Progress(*columns, console=Console(stderr=True))
-        self._task = bar.add_task("fitting", total=self._max_iter)
+        self._task = bar.add_task("fitting", total=None)
         bar.start()
         return bar

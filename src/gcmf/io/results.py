@@ -136,7 +136,7 @@ def describe(model: GCMF) -> dict[str, Any]:
         "factors": factors,
         "fit": {
             "status": model.status_.name.lower(), "says": str(model.status_), "iterations": model.n_iter_,
-            "elbo": model.elbo_,
+            "elbo": model.elbo_, "objective": fitted.objective,
         },
     }  # fmt: skip
 

@@ -63,6 +63,11 @@ class Sampling:
         self._chain: Chain
         self._recorder: Recorder
 
+    @property
+    def n_sweeps(self) -> int:
+        """Of all chains together."""
+        return self._options.n_chains * (self._options.n_burn + self._options.n_samples)
+
     def run(
         self, posterior: Posterior, state: State, report: Callable[[int, float, Chain], bool],
         before: tuple[dict[str, Any], Engine] | None = None,

@@ -146,6 +146,11 @@ class Fitted:
     """Of a sampled model: predictions are averages over these. All else is means and variances over all draws."""
 
     @property
+    def objective(self) -> str:
+        """What the trace of the fit holds, in words."""
+        return objective_of(sampled=self.draws is not None)
+
+    @property
     def n_factors(self) -> int:
         """Factors that pass the on/off test."""
         return int(self.on.shape[1]) - self.n_weak
@@ -189,6 +194,11 @@ class Fitted:
             return self.center[m], self.scale[m]
         center, scale = units.of(j)
         return center + scale * self.center[m], scale * self.scale[m]
+
+
+def objective_of(*, sampled: bool) -> str:
+    """What the trace of a fit holds, in words."""
+    return "log joint density" if sampled else "ELBO"
 
 
 def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it

@@ -15,10 +15,12 @@ import numpy as np
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.engines.base import Block, Given, Problem, RowPrior, Scales, State
+from gcmf.engines.threads import available_threads
 from gcmf.errors import StorageError
 from gcmf.model.links import Layers, fill
 from gcmf.model.posterior import scales_of
 from gcmf.model.regression import expected
+from gcmf.model.spread import spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -57,6 +59,9 @@ class Rows(NamedTuple):
     bias_mean: Floats
     bias_var: Floats
     """Of the biases in the layers of the set, (n, B)."""
+    wide_var: Floats | None = None
+    wide_bias_var: Floats | None = None
+    """Variances that predictions are made with, where they are others than those of sweeps."""
 
 
 class Expected(NamedTuple):
@@ -115,9 +120,9 @@ def expected_rows(fitted: Fitted, e: int, n: int, features: Features | None = No
     effects = fitted.effects.get(fitted.schema.entities[e])
     if effects is not None:
         if features is not None:
-            added, spread = _told(effects, features, layers, point=terms.point)
+            added, around = _told(effects, features, layers, point=terms.point)
             mean, bias_mean = mean + added[0] * on, bias_mean + added[1]
-            var, bias_var = var + spread[0] * on, bias_var + spread[1]
+            var, bias_var = var + around[0] * on, bias_var + around[1]
         strange = np.ones(n, dtype=bool) if features is None else ~features.known
         anybody = np.where(on & (not terms.point), fitted.prior_var[e], var)
         var[strange] = anybody[strange]
@@ -148,7 +153,10 @@ def fold(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_of:
     there = seen.any(axis=1, keepdims=True)
     mean, var = (np.where(there, a, b) for a, b in zip(rows[:2], prior.rows[:2], strict=True))
     bias_mean, bias_var = _linked(fitted, layers, rows, seen, prior.rows)
-    return Rows(mean, var, bias_mean, bias_var)
+    if rows.wide_var is None or rows.wide_bias_var is None:
+        return Rows(mean, var, bias_mean, bias_var)
+    wide, wide_bias = np.where(there, rows.wide_var, var), np.where(seen, rows.wide_bias_var, bias_var)
+    return Rows(mean, var, bias_mean, bias_var, wide, wide_bias)
 
 
 def _linked(
@@ -168,14 +176,29 @@ def _swept(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_o
     problem, sets = problem_of(fitted, e, met, len(begin.mean))
     engine = engine_of(problem, fitted.mean[e].dtype.name)
     engine.place(_state(fitted, met, sets, begin, layers))
-    _settle(engine, _given(fitted, e, met, sets, prior), problem)
+    given = _given(fitted, e, met, sets, prior)
+    _settle(engine, given, problem)
     state = engine.fetch()
-    bias_mean, bias_var = begin.bias_mean.copy(), begin.bias_var.copy()
+    biases = begin.bias_mean, begin.bias_var
+    swept = _of_layers(layers, met, biases, (state.bias_mean, state.bias_var))
+    rows = Rows(state.mean[0].astype(np.float64), state.var[0].astype(np.float64), *swept)
+    if terms_of(fitted).var is None:
+        return rows
+    wide = spread(problem, given, state, n_threads=available_threads(), sets=[0])
+    _, bias_var = _of_layers(layers, met, swept, (state.bias_mean, wide.bias_var))
+    return rows._replace(wide_var=wide.var[0].astype(np.float64), wide_bias_var=bias_var)
+
+
+def _of_layers(
+    layers: list[int], met: Sequence[Met], biases: tuple[Floats, Floats], found: tuple[Sequence[Any], Sequence[Any]]
+) -> tuple[Floats, Floats]:
+    """Means and variances of biases, (n, B), with those that were found by layer of the cells that were met."""
+    mean, var = (a.copy() for a in biases)
     for r, of in enumerate(met):
         at, layer = layers.index(2 * of.relation + of.side), 2 * r + of.side
         has = of.cells.rows.counts() > 0
-        bias_mean[has, at], bias_var[has, at] = state.bias_mean[layer][has], state.bias_var[layer][has]
-    return Rows(state.mean[0].astype(np.float64), state.var[0].astype(np.float64), bias_mean, bias_var)
+        mean[has, at], var[has, at] = found[0][layer][has], found[1][layer][has]
+    return mean, var
 
 
 def problem_of(fitted: Fitted, e: int, met: Sequence[Met], n: int) -> tuple[Problem, list[int]]:
@@ -259,13 +282,15 @@ def with_rows(fitted: Fitted, e: int, ids: Vocabulary, rows: Rows, *, beside: bo
         return np.concatenate([before, new]) if beside else new
 
     terms = terms_of(fitted)
-    mean, var = _replaced(fitted.mean, e, rows.mean, placed), _replaced(fitted.var, e, rows.var, placed)
+    wide = rows.var if rows.wide_var is None else rows.wide_var
+    wide_bias = rows.bias_var if rows.wide_bias_var is None else rows.wide_bias_var
+    mean, var = _replaced(fitted.mean, e, rows.mean, placed), _replaced(fitted.var, e, wide, placed)
     swept, swept_bias = terms.var and _replaced(terms.var, e, rows.var, placed), terms.bias_var
     bias_mean, bias_var, has_cells = fitted.bias_mean, fitted.bias_var, terms.has_cells
     for b, layer in enumerate(layers):
         for at in [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]:
             bias_mean = _replaced(bias_mean, at, rows.bias_mean[:, b], placed)
-            bias_var = _replaced(bias_var, at, rows.bias_var[:, b], placed)
+            bias_var = _replaced(bias_var, at, wide_bias[:, b], placed)
             swept_bias = swept_bias and _replaced(swept_bias, at, rows.bias_var[:, b], placed)
             has_cells = _replaced(has_cells, at, np.zeros(len(ids)), placed)
     vocabulary = Vocabulary(old.ids.append(ids.ids)).of_kind(old.kind) if beside else ids

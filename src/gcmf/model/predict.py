@@ -67,12 +67,13 @@ def predict_grid(
         return _drawn_grid(fitted, m, (i, j), out, level)
     for left in range(0, len(j), _TILE[1]):
         cols = slice(left, left + _TILE[1])
-        col_entities = _partners(fitted, m, j[cols])
+        col_entities = [_partners(fitted, m, j[cols], of_q=own) for own in _variances(fitted, m)]
         for top in range(0, len(i), _TILE[0]):
             rows = slice(top, top + _TILE[0])
-            row_entities = _entities(fitted, fitted.ends[m][0], 2 * m, i[rows])
-            mean, var = _theta_grid(row_entities, col_entities)
-            theta = Normal(mean + fitted.offset[m], var, fitted.parameters[m])
+            row_entities = [_entities(fitted, fitted.ends[m][0], 2 * m, i[rows], of_q=own)
+                            for own in _variances(fitted, m)]  # fmt: skip
+            (mean, var), *of_q = map(_theta_grid, row_entities, col_entities)
+            theta = Normal(mean + fitted.offset[m], var, fitted.parameters[m], of_q[0][1] if of_q else None)
             for whole, values in zip(out, _answer(fitted, m, j[cols], theta, level), strict=True):
                 whole[rows, cols] = values
     return out
@@ -107,7 +108,18 @@ def theta_of(fitted: Fitted, m: int, i: Indices, j: Indices) -> Theta:
     """What is known of the linear predictors of cells (i, j) of relation m."""
     if fitted.draws is not None:
         return Drawn(fitted.draws.linear_predictors(m, i, j), fitted.draws.parameters[m])
-    return Normal(*theta_pairs(fitted, m, i, j), fitted.parameters[m])
+    (mean, var), *of_q = (theta_pairs(fitted, m, i, j, of_q=own) for own in _variances(fitted, m))
+    return Normal(mean, var, fitted.parameters[m], of_q[0][1] if of_q else None)
+
+
+def _variances(fitted: Fitted, m: int) -> list[bool]:
+    """Which variances of factors and biases are needed: those of predictions, and those of q if they are others.
+
+    Wide variances of θ make intervals hold, but move what is expected of 0/1 cells and counts, and on rare ones for the
+    worse (docs/model.md, "Error bars").
+    """
+    wide = fitted.terms is not None and fitted.terms.var is not None
+    return [False, True] if wide and not fitted.likelihoods[m].least_squares else [False]
 
 
 def _theta_grid(rows: _Entities, cols: _Entities) -> tuple[Floats, Floats]:
@@ -118,28 +130,30 @@ def _theta_grid(rows: _Entities, cols: _Entities) -> tuple[Floats, Floats]:
     return mean, var + b_var[:, None] + d_var
 
 
-def theta_pairs(fitted: Fitted, m: int, i: Indices, j: Indices) -> tuple[Floats, Floats]:
-    """Mean and variance of θ: m = ū_i·ū_j + b̄_i + b̄_j, v = Σ[ū²ũ + ũū² + ũũ] + b̃_i + b̃_j."""
-    u, u_var, b, b_var = _entities(fitted, fitted.ends[m][0], 2 * m, i)
-    p, p_var, d, d_var = _partners(fitted, m, j)
+def theta_pairs(fitted: Fitted, m: int, i: Indices, j: Indices, *, of_q: bool = False) -> tuple[Floats, Floats]:
+    """Mean and variance of θ: m = ū_i·ū_j + b̄_i + b̄_j, v = Σ[ū²ũ + ũū² + ũũ] + b̃_i + b̃_j; wide, or that of q."""
+    u, u_var, b, b_var = _entities(fitted, fitted.ends[m][0], 2 * m, i, of_q=of_q)
+    p, p_var, d, d_var = _partners(fitted, m, j, of_q=of_q)
     mean = np.einsum("nk,nk->n", u, p) + b + d + fitted.offset[m]
     var = np.einsum("nk,nk->n", u**2 + u_var, p_var) + np.einsum("nk,nk->n", u_var, p**2)
     return mean, var + b_var + d_var
 
 
-def _partners(fitted: Fitted, m: int, j: Indices) -> _Entities:
+def _partners(fitted: Fitted, m: int, j: Indices, *, of_q: bool = False) -> _Entities:
     """Factors and bias of columns as rows of relation m see them: times its scales."""
-    mean, var, bias, bias_var = _entities(fitted, fitted.ends[m][1], 2 * m + 1, j)
+    mean, var, bias, bias_var = _entities(fitted, fitted.ends[m][1], 2 * m + 1, j, of_q=of_q)
     if fitted.scales is not None:
         mean, var = scales_of(fitted.scales, fitted.directed).scaled(m, 0, mean, var)
     return mean, var, bias, bias_var
 
 
-def _entities(fitted: Fitted, e: int, layer: int, i: Indices) -> _Entities:
+def _entities(fitted: Fitted, e: int, layer: int, i: Indices, *, of_q: bool = False) -> _Entities:
     """Factors and bias of entities, as means and variances; the prior's where the index is −1."""
-    unknown = i < 0
-    mean, var = fitted.mean[e][i].astype(np.float64), fitted.var[e][i].astype(np.float64)
-    bias, bias_var = fitted.bias_mean[layer][i].astype(np.float64), fitted.bias_var[layer][i].astype(np.float64)
+    unknown, variances, bias_variances = i < 0, fitted.var, fitted.bias_var
+    if of_q and fitted.terms is not None and fitted.terms.var is not None and fitted.terms.bias_var is not None:
+        variances, bias_variances = fitted.terms.var, fitted.terms.bias_var
+    mean, var = fitted.mean[e][i].astype(np.float64), variances[e][i].astype(np.float64)
+    bias, bias_var = fitted.bias_mean[layer][i].astype(np.float64), bias_variances[layer][i].astype(np.float64)
     if unknown.any():
         mean[unknown], var[unknown] = 0.0, fitted.prior_var[e]
         bias[unknown], bias_var[unknown] = fitted.prior_bias[:, layer]

@@ -41,6 +41,13 @@ class Normal:
     v: Floats
     p: Floats
     """Settled parameters of the likelihood."""
+    of_q: Floats | None = None
+    """The variance of q itself, where v is wider: expected 0/1 cells and counts are those of q."""
+
+    @property
+    def expected(self) -> Floats:
+        """The variance with which cells are expected: of real numbers it makes no difference."""
+        return self.v if self.of_q is None else self.of_q
 
     def nodes(self) -> Iterator[Node]:
         """Nodes at equal distances."""
@@ -66,7 +73,7 @@ Theta = Normal | Drawn
 def mean_and_variance(likelihood: Likelihood, theta: Theta) -> tuple[Floats, Floats]:
     """E x, and Var x = E Var(x|θ) + Var E(x|θ)."""
     if isinstance(theta, Normal):
-        return likelihood.mean(theta.m, theta.v), likelihood.variance(theta.m, theta.v, theta.p)
+        return likelihood.mean(theta.m, theta.expected), likelihood.variance(theta.m, theta.v, theta.p)
     certain = np.zeros(theta.theta.shape[1:])
     means = np.stack([likelihood.mean(at, certain) for _, at, _ in theta.nodes()])
     within = np.mean([likelihood.variance(at, certain, p) for _, at, p in theta.nodes()], axis=0)
@@ -76,7 +83,8 @@ def mean_and_variance(likelihood: Likelihood, theta: Theta) -> tuple[Floats, Flo
 def log_density(likelihood: Likelihood, theta: Theta, x: Floats) -> Floats:
     """Log Σ_s share_s p(x | θ_s)."""
     if isinstance(theta, Normal):
-        return likelihood.log_predictive(x, theta.m, theta.v, theta.p)
+        v = theta.v if likelihood.least_squares else theta.expected
+        return likelihood.log_predictive(x, theta.m, v, theta.p)
     total, certain = np.full(x.shape, -np.inf), np.zeros(x.shape)
     for share, at, p in theta.nodes():
         total = np.logaddexp(total, np.log(share) + likelihood.log_predictive(x, at, certain, p))
@@ -89,7 +97,7 @@ def cdf(likelihood: Likelihood, theta: Theta, x: Floats) -> Floats:
         mean, variance = mean_and_variance(likelihood, theta)
         return np.asarray(ndtr((x - mean) / np.sqrt(variance)))
     if isinstance(theta, Normal) and likelihood.support == "binary":
-        return np.where(x < 0.0, 0.0, np.where(x < 1.0, 1.0 - likelihood.mean(theta.m, theta.v), 1.0))
+        return np.where(x < 0.0, 0.0, np.where(x < 1.0, 1.0 - likelihood.mean(theta.m, theta.expected), 1.0))
     total: Floats = np.zeros(x.shape)
     for share, at, p in theta.nodes():
         total += share * likelihood.cdf(x, at, p)

@@ -22,12 +22,12 @@ import numpy as np
 from gcmf.data.cells import holes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from gcmf.data.cells import Side
-    from gcmf.engines.base import Block, Given, Problem, RowPrior, State
+    from gcmf.engines.base import Block, Given, Problem, State
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
@@ -63,12 +63,18 @@ class _Partners(NamedTuple):
     """Whether the rows have biases."""
 
 
-def spread(problem: Problem, given: Given, state: State, *, n_threads: int = 1) -> Spread:
-    """Return the variance of every factor and bias, wherever there are cells; zero where there are none."""
+def spread(
+    problem: Problem, given: Given, state: State, *, n_threads: int = 1, sets: Sequence[int] | None = None
+) -> Spread:
+    """Return the variance of every factor and bias, wherever there are cells; zero where there are none.
+
+    `sets` are those that are looked at, all by default.
+    """
     var = [np.zeros_like(v) for v in state.var]
     bias_var = [np.zeros_like(v) for v in state.bias_var]
     with ThreadPoolExecutor(n_threads) as pool:
-        for e, blocks in enumerate(problem.blocks):
+        for e in range(len(problem.blocks)) if sets is None else sets:
+            blocks = problem.blocks[e]
             partners = [_partners(block, problem, given, state) for block in blocks]
             n_on = int(given.on[e].sum())
             todo = list(_batches(problem, e, n_on))
@@ -108,14 +114,15 @@ def _widths(partners: list[_Partners], given: Given, state: State, e: int, rows:
     on, prior = given.on[e], given.priors[e]
     n_on = int(on.sum())
     A = np.zeros((len(rows), n_on + len(partners), n_on + len(partners)))
-    A[:, np.arange(n_on), np.arange(n_on)] = _of_rows(prior, rows, len(on))[:, on]
+    A[:, np.arange(n_on), np.arange(n_on)] = _of_rows(prior.precision, rows)[:, on]
+    bias_precision = _of_rows(np.atleast_2d(prior.bias_precision), rows)
     own, own_var = (a[e][rows].astype(np.float64) for a in (state.mean, state.var))
     there = np.zeros((len(rows), len(partners)), dtype=bool)
     for b, seen in enumerate(partners):
         at = n_on + b
         cells = _cells(seen.block.cells, rows)
         there[:, b] = seen.biased & (cells.times > 0).any(axis=1)
-        A[:, at, at] = np.where(there[:, b], prior.bias_precision[b], 1.0)
+        A[:, at, at] = np.where(there[:, b], bias_precision[:, b], 1.0)
         if not cells.j.size:
             continue
         w = _weights(seen, given, (own, own_var), (state, rows), cells)
@@ -142,8 +149,9 @@ def _inverse_diagonal(A: Floats) -> Floats:
     return np.where(sound[:, None], np.diagonal(inverse, axis1=1, axis2=2) / size**2, np.nan)
 
 
-def _of_rows(prior: RowPrior, rows: Indices, n_factors: int) -> Floats:
-    return np.broadcast_to(prior.precision, (max(int(rows.max()) + 1, len(prior.precision)), n_factors))[rows]
+def _of_rows(precision: Floats, rows: Indices) -> Floats:
+    """Of these rows, where all rows have the same, or each its own."""
+    return np.broadcast_to(precision, (len(rows), precision.shape[1])) if len(precision) == 1 else precision[rows]
 
 
 def _weights(

@@ -16,7 +16,7 @@ import numpy as np
 from gcmf.data.pairs import Pairs
 from gcmf.engines.base import Block, Given, Problem, RowPrior, State
 from gcmf.model.links import Layers, fill
-from gcmf.model.newcomers import Rows, expected_rows, given_for, layers_of, terms_of
+from gcmf.model.newcomers import Rows, expected_rows, given_for, layers_of, swept_bias_var, swept_var, terms_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -125,12 +125,12 @@ def update(fitted: Fitted, data: Collection, engine_of: EngineOf) -> Fitted:
 
 def _rows(fitted: Fitted, e: int, at: Indices) -> Rows:
     """What is known of these entities, or expected of new ones."""
-    expected, layers, known = expected_rows(fitted, e, len(at)).rows, layers_of(fitted, e), at >= 0
-    mean, var, bias_mean, bias_var = (a.copy() for a in expected)
-    mean[known], var[known] = fitted.mean[e][at[known]], fitted.var[e][at[known]]
+    prior, layers, known = expected_rows(fitted, e, len(at)).rows, layers_of(fitted, e), at >= 0
+    mean, var, bias_mean, bias_var = prior.mean.copy(), prior.var.copy(), prior.bias_mean.copy(), prior.bias_var.copy()
+    mean[known], var[known] = fitted.mean[e][at[known]], swept_var(fitted, e)[at[known]]
     for b, layer in enumerate(layers):
         bias_mean[known, b] = fitted.bias_mean[layer][at[known]]
-        bias_var[known, b] = fitted.bias_var[layer][at[known]]
+        bias_var[known, b] = swept_bias_var(fitted, layer)[at[known]]
     return Rows(mean, var, bias_mean, bias_var)
 
 

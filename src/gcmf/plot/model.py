@@ -30,7 +30,8 @@ _ROUND = "round,pad=0.04,rounding_size=0.14"
 def convergence(model: GCMF) -> Figure:
     """Draw the lower bound after each sweep, and how far below its final value it stood.
 
-    A straight fall in the second panel is convergence at a steady rate; a step is a change of structure.
+    A straight fall in the second panel is convergence at a steady rate; a step is a change of structure. Of a sampled
+    model, the log joint density, which wanders.
     """
     trace = np.asarray(model.elbo_trace_)
     sweeps = np.arange(1, len(trace) + 1)
@@ -38,7 +39,7 @@ def convergence(model: GCMF) -> Figure:
         figure = new_figure(7.6, 3.0)
         bound, gap = figure.subplots(1, 2)
         bound.plot(sweeps, trace, color=ACCENT, linewidth=2)
-        bound.set_title("Lower bound (ELBO)")
+        bound.set_title("Lower bound (ELBO)" if model.fitted_.draws is None else "Log joint density")
         bound.yaxis.set_major_formatter("{x:,.0f}")
         # The first sweeps climb from far below: cut them off, or the rest is one flat line.
         late = trace[len(trace) // 10 :]
