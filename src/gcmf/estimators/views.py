@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gcmf.fit import Fit, Status
     from gcmf.model.fitted import Fitted
     from gcmf.options import BiasSides, RandomState
+    from gcmf.outcome import Fit, Status
 
     Floats = NDArray[np.float64]
 

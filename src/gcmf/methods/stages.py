@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.carried import Carried
 from gcmf.methods.leap import Leaps
 from gcmf.model import moves
 from gcmf.model.hyper import update_alpha_prior
@@ -28,8 +29,10 @@ LOOK_EVERY = 10
 MIN_REFINING, MAX_REFINING = 10, 20
 
 
-class Stages:
+class Stages(Carried):
     """Finds the structure, then refines the predictions."""
+
+    carried = ("_first", "_last", "_refining")
 
     def __init__(self, first: Method, last: Refinement) -> None:
         self._first, self._last, self._refining = first, last, False
@@ -53,10 +56,11 @@ class Stages:
         return not self._last.has_work
 
 
-class Continuation:
+class Continuation(Carried):
     """Goes on with a model that was fitted before: its pattern stays, and so do its weak factors."""
 
     capped = False
+    carried = ("_refinement",)
 
     def __init__(self, run: Run, options: FitOptions, rng: np.random.Generator) -> None:
         self._refinement = Refinement(run, options, rng, begun=True)
@@ -71,7 +75,7 @@ class Continuation:
         return self._refinement.arrived(change, flat)
 
 
-class Refinement:
+class Refinement(Carried):
     """Adds weak factors, and learns the prior of α; nothing is switched off any more.
 
     The on/off test is right about structure, but the bound of mean-field factors undervalues what is weak and still
@@ -79,6 +83,8 @@ class Refinement:
     a learned prior of α pools what is alike. Bounds under two priors differ by a constant that has no meaning where
     the first is vague: the trace goes on from where it was.
     """
+
+    carried = ("_n", "_leaps")
 
     def __init__(self, run: Run, options: FitOptions, rng: np.random.Generator, *, begun: bool = False) -> None:
         self._run, self._rng, self._max_iter = run, rng, options.max_iter

@@ -136,6 +136,8 @@ COLLECTIVE = {
         "effective": Piece(("relations",), 0.0, math.inf),
         "r_hat": Piece(("relations",), 0.0, math.inf),
     },
+    "run?": dict,
+    "made_of?": dict,
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),
