@@ -20,7 +20,6 @@ from gcmf.model.predict import theta_of
 from gcmf.model.predictive import log_density, mean_and_variance
 from gcmf.model.resume import in_units
 from gcmf.model.spec import build
-from gcmf.model.structure import reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,7 +56,7 @@ def predicts_better_opened(
     engine_of: Callable[[Problem], Engine],
     interrupted: Callable[[], bool],
 ) -> bool:
-    """Whether hidden cells are predicted better, beyond chance, if all factors live everywhere; and nowhere worse.
+    """Whether hidden cells are predicted better by more than its error if all factors live everywhere, and none worse.
 
     Both refinements start from the structure as it was found with all cells, and sweep over those that are left.
     """
@@ -75,15 +74,14 @@ def predicts_better_opened(
             changes.append(float(difference.mean() / size))
             errors.append(float(difference.std() / np.sqrt(len(before)) / size))
     worse = any(change > max(WORSE, 2.0 * error) for change, error in zip(changes, errors, strict=True))
-    return not interrupted() and not worse and sum(changes) < -2.0 * float(np.linalg.norm(errors))
+    return not interrupted() and not worse and sum(changes) < -float(np.linalg.norm(errors))
 
 
 def _to_be_proven(spec: Spec, run: Run, data: Collection) -> bool:
     """Whether there is anything to open up, in models that can be, and the answer costs little."""
-    posterior = run.posterior
     several = len(spec.ends) > 1 and not spec.common
-    simple = not (posterior.regressions or spec.unit_variance.any() or spec.directed.any())
-    return several and simple and data.n_cells <= MOST_CELLS and not reached(spec, posterior).all()
+    simple = not (run.posterior.regressions or spec.unit_variance.any() or spec.directed.any())
+    return several and simple and data.n_cells <= MOST_CELLS
 
 
 # --- hidden cells -------------------------------------------------------------------------------------------
