@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-plain lint fuzz faults bench ledger bench-model reproduce clean
+.PHONY: setup demo test test-plain lint fuzz faults soak bench ledger bench-model reproduce clean
 
 setup: .venv/ready
 
@@ -42,6 +42,10 @@ KILLS ?= 100
 
 faults: setup
 	GCMF_FAULTS=$(KILLS) $(BIN)/python -m pytest tests/faults
+
+# One process for long: thousands of fits, and eight threads that ask a model while it is replaced.
+soak: setup
+	$(BIN)/python -m fuzz.soak
 
 # Beside the peers, in a virtual environment of their own; CASES=a,d or FLAGS=--quick for parts.
 BENCH := .venv-bench/bin
