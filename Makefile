@@ -37,11 +37,13 @@ N ?= 1000
 fuzz: setup
 	$(BIN)/python -m fuzz --n $(N)
 
-# kill -9 and other faults, 100 of each kind; the tests make a few.
+# kill -9, signals and other faults, 100 of each kind, and 20,000 broken files; the tests make a few.
 KILLS ?= 100
+FILES ?= 10000
 
 faults: setup
 	GCMF_FAULTS=$(KILLS) $(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m fuzz.mutations --n $(FILES)
 
 # One process for long: thousands of fits, and eight threads that ask a model while it is replaced.
 soak: setup

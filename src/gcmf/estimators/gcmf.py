@@ -198,6 +198,8 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             with watch(self, options) as callbacks:
                 result = fit(data, options, rng, callbacks, model=model, keeper=keeper, before=before)
             self._settle(result.summarize(data), result.trace, result.status)
+            if keeper is not None and before is not None:
+                keeper.check_end(self)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         doubts = result.doubts(data)
