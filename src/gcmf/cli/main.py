@@ -144,5 +144,14 @@ def main(
         typer.echo(ctx.get_help())
 
 
+def run() -> None:
+    """Run the command as a process of its own: once all is done and said, no signal makes it look otherwise."""
+    try:
+        app(prog_name="gcmf")
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+
 for _command in (init, fit, predict, recommend, similar, explain, describe, export, evaluate, doctor, demo):
     app.command(cls=Command)(_command)
