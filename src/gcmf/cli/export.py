@@ -30,7 +30,8 @@ def export(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            help="For a database, what goes into which table: factors_user=my_schema.my_table; may be repeated."
+            metavar="<what>=<table>",
+            help="For a database, what goes into which table: factors_user=my_schema.my_table; may be repeated.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files, or rows of tables, that are there.")] = False,

@@ -21,6 +21,7 @@ from gcmf.cli.init import init
 from gcmf.cli.predict import predict
 from gcmf.cli.rankings import explain, recommend, similar
 from gcmf.cli.terminal import show_error, show_note, show_stop
+from gcmf.cli.update import update
 from gcmf.errors import GcmfError, LockedError
 from gcmf.interrupts import Terminated, in_main_thread, terminate
 
@@ -153,5 +154,5 @@ def run() -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
-for _command in (init, fit, predict, recommend, similar, explain, describe, export, evaluate, doctor, demo):
+for _command in (init, fit, update, predict, recommend, similar, explain, describe, export, evaluate, doctor, demo):
     app.command(cls=Command)(_command)

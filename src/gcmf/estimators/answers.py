@@ -158,4 +158,5 @@ class Answers:
             model was fitted to is refused.
         """
         self._fitted = updated(self, cells)
+        self._made_of: dict[str, str] | None = None  # of more than what was fitted
         return self

@@ -218,7 +218,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:
         self._fitted = fitted
-        self._made_of: dict[str, str] | None = None
+        self._made_of = None
         self.status_ = status
         self.elbo_trace_ = np.array(trace)
         self.elbo_ = float(trace[-1]) if len(trace) else float("nan")

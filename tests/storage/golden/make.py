@@ -3,9 +3,10 @@
 Only the version of the format matters: what later versions read must answer the same. The files are written once, and
 stay; when the format changes, this script is run once more at the last commit that wrote the old one. That of format 1
 was written at commit 5652d1d, with units that were then kept beside the model. Files of formats 2 to 6 are of the
-same collection, without the last relation, at commits 6acdea6, a1c2a14, 439721a, fd7cdb2 and 345915e; those of formats 5 and 6 with `Collection(..., entities={"user": table})`, a table with the column `score` of the
-users' ids: `default_rng(0).normal(size=12) + 0.1 * default_rng(1).normal(size=12)`. Those of format 7 have a directed
-relation of users too, with scales, and one of them has draws.
+same collection, without the last relation, at commits 6acdea6, a1c2a14, 439721a, fd7cdb2 and 345915e; those of formats
+5 and 6 with `Collection(..., entities={"user": table})`, a table with the column `score` of the users' ids:
+`default_rng(0).normal(size=12) + 0.1 * default_rng(1).normal(size=12)`. Those of format 7 have a directed relation of
+users too, with scales, and one of them has draws.
 """
 
 import json
