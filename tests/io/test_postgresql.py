@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -19,6 +21,7 @@ from gcmf.io.sources.specs import Source
 from gcmf.io.sources.tables import open_table
 from postgres_server import SECRET, server
 
+PAGE = (Path(__file__).parents[2] / "docs" / "guide-database.md").read_text(encoding="utf-8")
 PROJECT = """
 [relations.ratings]
 source = "{address}"
@@ -250,6 +253,18 @@ def test_a_password_in_a_project_file(address, tmp_path, model):
         assert "PGPASSWORD" in said or "USER@HOST" in said
 
 
+def test_addresses_where_files_are_read(model, tmp_path):
+    address = "postgresql://tester:hunter2@db.example.org/shop"
+    for command in (
+        ("init", address),
+        ("predict", model, address),
+        ("recommend", model, "--relation", "ratings", "--new", address),
+    ):
+        said = refused(*command)
+        assert "is a file. Tables of a PostgreSQL server are named in a project file" in said
+        assert "hunter2" not in said
+
+
 def test_where_passwords_come_from(shop, monkeypatch, tmp_path):
     monkeypatch.delenv("PGPASSWORD")
     with pytest.raises(DataError, match="no password supplied"):
@@ -375,6 +390,39 @@ def test_ctrl_c_while_writing_leaves_what_was(shop):
     with pytest.raises(KeyboardInterrupt):
         write_rows([(parts(), DatabaseTable(shop.address, "half", force=True))])
     assert shop.sql("SELECT * FROM half") == ["1|0.5"]
+
+
+def test_the_nightly_job_of_the_guide(shop, tmp_path):
+    """It runs as printed: a fit, and the next night an update with a user that had no rating before."""
+    toml, script = (
+        re.search(rf"^```{begins}.*?^```$", PAGE, re.MULTILINE | re.DOTALL)[0].partition("\n")[2][:-3]
+        for begins in (r"toml\n\[relations.ratings\]\nsource = \"postgresql", "sh\n#!")
+    )
+    (tmp_path / "nightly.toml").write_text(toml.replace("n_factors = 10", "n_factors = 2\nmax_iter = 50"))
+    service = f"[shop]\nhost={shop.folder}\nuser=tester\ndbname=shop\npassword={SECRET}\n"
+    (tmp_path / "pg_service.conf").write_text(service)
+    (tmp_path / "date").write_text("#!/bin/sh\necho 1\n")  # a Monday
+    (tmp_path / "date").chmod(0o755)
+    shop.sql("DROP TABLE IF EXISTS recommendations")
+    script = script.replace("/srv/gcmf", str(tmp_path))
+    here = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]])
+    told = {**{name: value for name, value in os.environ.items() if name != "PGPASSWORD"}, "PATH": here}
+
+    def night():
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False, env=told)
+        assert done.returncode == 0, done.stderr
+        return shop.sql("SELECT count(*), count(DISTINCT id) FROM recommendations")
+
+    assert night() == ["600|60"]
+    assert json.loads((tmp_path / "fit.json").read_text())["fitted"]
+    shop.sql(
+        "INSERT INTO ratings (user_id, film_id, rating) SELECT 99, md5(f::text)::uuid, 5 FROM generate_series(0, 6) f"
+    )
+    try:
+        assert night() == ["610|61"]
+        assert json.loads((tmp_path / "update.json").read_text())["new_cells"] == 7
+    finally:
+        shop.sql("DELETE FROM ratings WHERE user_id = 99")
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def predict(
     from gcmf.io.answers import fold_in
     from gcmf.io.outputs import target_of
     from gcmf.io.predictions import find_relation, predict_all, predict_table
+    from gcmf.io.sources.postgres import refuse_address
     from gcmf.io.sources.specs import Source
     from gcmf.io.sources.tables import open_table
     from gcmf.options import check_level
@@ -84,6 +85,7 @@ def predict(
     if cells is None:
         parts = predict_all(fitted, find_relation(fitted, relation), interval, rows=rows)
     else:
+        refuse_address(cells, what="CELLS")
         listed = open_table(Source(source=cells.name), cells.absolute().parent)
         chosen = find_relation(fitted, relation, listed.columns)
         parts = predict_table(fitted, chosen, listed, columns=(row, col), unknown=unknown.value, interval=interval)

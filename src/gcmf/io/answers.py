@@ -12,6 +12,7 @@ from gcmf.data.vocabulary import and_more, show_id
 from gcmf.errors import DataError, OptionError, UnknownIdError
 from gcmf.io.predictions import find_columns, find_relation
 from gcmf.io.sources.duck import as_number, quote
+from gcmf.io.sources.postgres import refuse_address
 from gcmf.io.sources.specs import Source
 from gcmf.io.sources.tables import open_table
 
@@ -43,6 +44,7 @@ def fold_in(model: GCMF, given: Sequence[str], *, entity: str | None) -> tuple[G
     for text in given:
         name, _, path = text.rpartition("=")
         file = Path(path)
+        refuse_address(file, what="--new")
         table = open_table(Source(source=file.name), file.absolute().parent)
         tables.append((find_relation(model, name or None, table.columns), table))
     entity = entity or tables[0][0].rows

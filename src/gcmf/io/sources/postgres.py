@@ -12,11 +12,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote_plus, urlsplit
 
-from gcmf.errors import DataError, MissingExtraError
+from gcmf.errors import DataError, MissingExtraError, OptionError
 from gcmf.io.sources.duck import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from gcmf.errors import GcmfError
     from gcmf.io.sources.duck import Connection
@@ -65,6 +66,16 @@ def check_address(source: str) -> str:
         )
         raise DataError(msg)
     return source
+
+
+def refuse_address(path: Path, *, what: str) -> None:
+    """Refuse an address where only files are read, without repeating what may be in it."""
+    if re.match(r"postgres(ql)?:/", str(path), re.IGNORECASE):
+        msg = (
+            f"{what} is a file. Tables of a PostgreSQL server are named in a project file, as its source, and with -o"
+            " where results are written."
+        )
+        raise OptionError(msg)
 
 
 def qualified(table: str) -> str:
