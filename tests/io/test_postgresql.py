@@ -239,6 +239,9 @@ def test_no_server(tmp_path, shop):
         "postgresql://tester@{host}/shop?sslmode=disable&pass%77ord=hunter2",
         "POSTGRESQL://tester:hunter2@[{host}/shop",
         "postgresql://tester:hunter%32@@{host}/shop",
+        "postgresql://tester:hunter2/x@{host}/shop",
+        "postgresql://tester:hunter2?x@{host}/shop",
+        "postgresql://tester:hunter2#x@{host}/shop",
     ],
 )
 def test_a_password_in_a_project_file(address, tmp_path, model):
@@ -251,6 +254,7 @@ def test_a_password_in_a_project_file(address, tmp_path, model):
         said = f"{done.output} {done.exception!r}"
         assert "hunter" not in said
         assert "PGPASSWORD" in said or "USER@HOST" in said
+    assert "gcmf.toml, section 'ratings': An address" in " ".join(run("fit", tmp_path).stderr.split())
 
 
 def test_addresses_where_files_are_read(model, tmp_path):

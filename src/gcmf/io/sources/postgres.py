@@ -47,22 +47,20 @@ def is_address(source: str) -> bool:
 
 
 def check_address(source: str) -> str:
-    """Return an address, if it has no password in it; one that has is not repeated."""
+    """Return an address, if it has no password in it; one that has, or may have, is not repeated."""
+    # A password may hold any sign, also one that ends this part of an address: all before the last @ counts.
+    user = source.partition("://")[2].rpartition("@")[0]
     try:
-        parts = urlsplit(source)
-        secret = parts.password is not None or any(
-            name.lower() in ("password", "sslpassword") for name, _ in parse_qsl(parts.query, keep_blank_values=True)
-        )
+        named = [name.lower() for name, _ in parse_qsl(urlsplit(source).query, keep_blank_values=True)]
     except ValueError as error:
         msg = "An address that begins with postgresql:// cannot be read; write postgresql://USER@HOST:PORT/DATABASE."
         raise DataError(msg) from error
-    if secret:
-        host = parts.netloc.rpartition("@")[2]
+    if ":" in user or "password" in named or "sslpassword" in named:
         msg = (
-            f"The address of the PostgreSQL server at {host or 'this machine'} has a password in it, which project"
-            " files and command lines show to others. Take it out, and give it in PGPASSWORD, in a password file"
-            " (PGPASSFILE, or ~/.pgpass), or in a service file (postgresql:///?service=NAME); and change it, if others"
-            " saw it."
+            "An address that begins with postgresql:// has a password in it, which project files and command lines show"
+            " to others. Take it out, and give it in PGPASSWORD, in a password file (PGPASSFILE, or ~/.pgpass), or in a"
+            " service file (postgresql:///?service=NAME); and change it, if others saw it. (An @ that stands elsewhere"
+            " is written as %40.)"
         )
         raise DataError(msg)
     return source

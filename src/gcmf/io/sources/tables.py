@@ -120,7 +120,7 @@ def open_table(source: Source, folder: Path) -> Table:
 
     What is not there, or cannot be read as what it is said to be, is refused.
     """
-    label = source.source
+    label = check_address(source.source) if is_address(source.source) else source.source
     where = check_condition(source.where, label=label) if source.where is not None else None
     if is_address(source.source):
         return _open_server(source, where=where)
@@ -183,7 +183,6 @@ def _asked(source: Source, table: str | None) -> tuple[str, str]:
 
 def _open_server(source: Source, *, where: str | None) -> Table:
     """Open a table or a query of a PostgreSQL server, whose rows come anew for every question."""
-    check_address(source.source)
     for key in ("format", "encoding", "decimal"):
         if getattr(source, key) is not None:
             msg = f"{source.source}: {key} is for files, and this is a PostgreSQL server; leave it out."
