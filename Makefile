@@ -43,6 +43,7 @@ FILES ?= 10000
 
 faults: setup
 	GCMF_FAULTS=$(KILLS) $(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m fuzz.kills --n $(KILLS)
 	$(BIN)/python -m fuzz.mutations --n $(FILES)
 
 # One process for long: thousands of fits, and eight threads that ask a model while it is replaced.
