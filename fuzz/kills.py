@@ -1,4 +1,4 @@
-"""`python -m fuzz.kills [--n 100] [--kinds vb,map,gibbs]`: kill -9 at random moments; the bits that are left are the same.
+"""`python -m fuzz.kills [--n 100] [--kinds vb,map,gibbs]`: kill -9 at random moments; what comes out has the same bits.
 
 The fits of `tests/faults/killed.py`, with a checkpoint after every sweep, each by 1 and by 2 threads. A process is
 forked from one that has everything imported and compiled, killed, and followed by another that goes on, until there
