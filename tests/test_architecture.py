@@ -19,15 +19,15 @@ BESIDE = ("reproduction", "benchmarks", "fuzz")
 WITH_REPRODUCTION = [*FILES, *sorted((Path(__file__).parents[1] / BESIDE[0]).glob("*.py"))]
 #: Each layer may import its own and those below; `fit` and its two parts are a layer of their own.
 LAYERS = (
-    {"options", "errors", "interrupts", "gamma", "carried"},
+    {"options", "errors", "interrupts", "gamma", "carried", "markup"},
     {"likelihoods"},
     {"data"},
     {"engines"},
     {"model"},
     {"methods"},
-    {"fit", "loop", "outcome"},
+    {"fit", "loop", "outcome", "proof"},
     {"storage"},
-    {"estimators", "datasets", "io", "omics"},
+    {"estimators", "datasets", "io", "omics", "report"},
     {"cli", "plot", "demo"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

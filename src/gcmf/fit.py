@@ -26,6 +26,7 @@ from gcmf.model.spread import spread
 from gcmf.model.structure import carried
 from gcmf.model.zeros import Drawing, Zeros
 from gcmf.outcome import Fit, Status, StepInfo
+from gcmf.proof import predicts_better_opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -126,7 +127,7 @@ class _Fitting:
                 with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                     best = self._sampled(self._best, interrupts)
             if options.widened and not spec.point and best.draws is None:
-                given = given_of(spec, best.posterior)
+                given = given_of(best.spec, best.posterior)
                 last = Drawing(_LAST_DRAW, best.state, given.scales)
                 cells = self._zeros.problem(last, self._n_threads) if self._zeros else self._problem
                 best = replace(best, widths=spread(cells, given, best.state, n_threads=self._n_threads))
@@ -154,7 +155,7 @@ class _Fitting:
         else:
             run.resume(*resumed(spec, self._model, self._data, dtype=options.dtype))
         self._used = self._used or run.engine is self._engine
-        method = _method_of(run, options, rng, interrupts, goes_on=self._model is not None)
+        method = self._method_of(run, rng, interrupts)
         if self._zeros:
             method = redraw.Redrawn(method, run, self._engine_of)
         if before is not None:
@@ -171,6 +172,27 @@ class _Fitting:
         if self._best is None or bound > self._best.bound:
             self._best = _Best(bound, found, run.engine, run.drawing, run.engine.dtype.name)
         return found.status
+
+    def _method_of(self, run: Run, rng: np.random.Generator, interrupts: Interrupts) -> Method:
+        options = self._options
+        if run.spec.point:
+            return Point(run, options)
+        if self._model is not None:
+            return Continuation(run, options, rng)
+        structure = Variational(run, options, rng, lambda: interrupts.wanted)
+        if options.pattern is not None or not (options.refined and run.spec.priors.vague):
+            return structure
+        return Stages(structure, Refinement(run, options, rng), lambda: self._opens(run, interrupts))
+
+    def _opens(self, run: Run, interrupts: Interrupts) -> bool:
+        """Whether predictions are to have factors everywhere; draws have a pattern of their own."""
+        if self._zeros or self._options.inference == "gibbs":
+            return False
+        dtype, n_threads = run.engine.dtype.name, self._n_threads
+        return predicts_better_opened(
+            run, self._data, self._options, interrupted=lambda: interrupts.wanted,
+            engine_of=lambda problem: self._make_engine(problem, dtype=dtype, n_threads=n_threads),
+        )  # fmt: skip
 
     def _sampled(self, found: _Best, interrupts: Interrupts) -> Fit:
         """Go on from a variational fit with draws; if none was made in time, the fit as it was."""
@@ -231,19 +253,6 @@ class _Fitting:
 
     def _drawing(self, values: dict[str, Any] | None) -> Drawing | None:
         return None if values is None else Drawing.unpack(self._spec, values)
-
-
-def _method_of(
-    run: Run, options: FitOptions, rng: np.random.Generator, interrupts: Interrupts, *, goes_on: bool
-) -> Method:
-    if run.spec.point:
-        return Point(run, options)
-    if goes_on:
-        return Continuation(run, options, rng)
-    structure = Variational(run, options, rng, lambda: interrupts.wanted)
-    if options.pattern is not None or not (options.refined and run.spec.priors.vague):
-        return structure
-    return Stages(structure, Refinement(run, options, rng))
 
 
 def _reach(spec: Spec, options: FitOptions) -> NDArray[np.bool_] | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gcmf.errors import NumericalError
 from gcmf.methods.run import GOOD
+from gcmf.model.elbo import terms
 from gcmf.outcome import CREEPING, Fit, Status, StepInfo
 
 if TYPE_CHECKING:
@@ -112,10 +113,10 @@ class Loop:
 
     def _tell(self, n: int, now: float, change: float) -> bool:
         """Report a sweep; whether somebody wants to stop."""
-        n_factors = self._run.posterior.n_strong
+        run = self._run
         return self._report(StepInfo(
-            n, now, change, n_factors, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED),
-            n_sweeps=self._max_iter,
+            n, now, change, run.posterior.n_strong, self._restart, lambda: self._as_it_stands(Status.INTERRUPTED),
+            lambda: {**terms(run.spec, run.posterior, run.measured), "level": run.level}, n_sweeps=self._max_iter,
         ))  # fmt: skip
 
     def _as_it_stands(self, status: Status) -> Fit:

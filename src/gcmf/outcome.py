@@ -13,6 +13,7 @@ from gcmf.data.zeros import Drawn
 from gcmf.model.dispersion import outweighed, overdispersed
 from gcmf.model.fitted import objective_of, summarize
 from gcmf.model.packing import in_order, pack, pack_state, unpack_posterior, unpack_state
+from gcmf.model.posterior import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,6 +65,8 @@ class StepInfo:
     """Which of the `n_init` runs this is, from 0."""
     snapshot: Callable[[], Fit] = field(repr=False, compare=False)
     """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
+    terms: Callable[[], dict[str, float]] = field(default=dict, repr=False, compare=False)
+    """Call it to have the bound term by term; draws have none."""
     n_sweeps: int = 0
     """After how many sweeps the run, or its sampling, ends at the latest."""
     sampled: bool = False
@@ -107,7 +110,7 @@ class Fit:
         if status not in Status.__members__ or not isinstance(trace, np.ndarray) or not isinstance(drawn, dict):
             refuse("best", "does not say how it ended")
         counts = {name: Drawn(*map(int, pair)) for name, pair in drawn.items()}
-        return cls(spec, posterior, state, tuple(trace.tolist()), Status[status], counts)
+        return cls(opened(spec, posterior), posterior, state, tuple(trace.tolist()), Status[status], counts)
 
     def summarize(self, data: Collection) -> Fitted:
         """Return what remains of the run: everything that answers need."""

@@ -20,6 +20,7 @@ from gcmf.cli.fit import fit
 from gcmf.cli.init import init
 from gcmf.cli.predict import predict
 from gcmf.cli.rankings import explain, recommend, similar
+from gcmf.cli.report import report
 from gcmf.cli.terminal import show_error, show_note, show_stop
 from gcmf.cli.update import update
 from gcmf.errors import GcmfError, LockedError
@@ -154,5 +155,8 @@ def run() -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
-for _command in (init, fit, update, predict, recommend, similar, explain, describe, export, evaluate, doctor, demo):
+_COMMANDS = (
+    init, fit, update, predict, recommend, similar, explain, describe, report, export, evaluate, doctor, demo,
+)  # fmt: skip
+for _command in _COMMANDS:
     app.command(cls=Command)(_command)

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pandas as pd
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_html_repr
 
 from gcmf import storage
 from gcmf.data.collection import Collection
+from gcmf.data.schema import TIMES
 from gcmf.errors import (
     ConvergenceWarning,
     GcmfError,
@@ -42,6 +45,7 @@ from gcmf.estimators.tables import (
 )
 from gcmf.fit import fit
 from gcmf.interrupts import Interrupts
+from gcmf.markup import shown_table
 from gcmf.model.predict import predict_grid, predict_pairs
 from gcmf.model.sample import sample_cells, sample_theta
 from gcmf.model.score import OF_BINARY, score_cells
@@ -534,7 +538,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         if not hasattr(self, "_fitted"):
             return head
         fitted = self._fitted
-        role, _ = roles(fitted.ends, fitted.on[:, : fitted.n_factors], fitted.seen)
+        role, _ = roles(fitted.structure.seen[:, : fitted.n_factors])
         counts = ", ".join(f"{role.count(r)} {r}" for r in ("shared", "partial", "private") if r in role) or "none"
         relations = [
             f"{r}, {total:.1%} explained" + (f", {fitted.drawn[r.name]}" if r.name in fitted.drawn else "")
@@ -543,6 +547,24 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         factors, sweeps = counted(fitted.n_factors, "active factor"), counted(self.n_iter_, "sweep")
         fit_line = f"{sweeps}, {fitted.objective} {self.elbo_:,.1f}, {self.status_}"
         return "\n  ".join([head, f"{factors}: {counts}", fit_line, *few(relations, "relations")])
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the parameters before a fit, as scikit-learn has them, and then what was found."""
+        if not hasattr(self, "_fitted"):
+            return str(estimator_html_repr(self))
+        from gcmf.report.words import summary, warnings_of  # noqa: PLC0415 - only notebooks ask
+
+        columns = ("relation", "joins", "kind", "explained")
+        lines = [
+            (r.name, f"{r.rows} {TIMES} {r.cols}", r.kind, f"{total:.1%}")
+            for r, total in zip(self.schema_.relations, self._fitted.explained.total, strict=True)
+        ]
+        return shown_table(type(self).__name__, columns, lines, [*summary(self), *warnings_of(self)])
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """The same for Jupyter, which asks this first; `sklearn.set_config(display="text")` wants no HTML."""
+        text = {"text/plain": repr(self)}
+        return {**text, "text/html": self._repr_html_()} if get_config()["display"] == "diagram" else text
 
     # --- names to numbers --------------------------------------------------------------------------------------
 
