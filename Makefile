@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-plain lint fuzz faults bench ledger bench-model reproduce clean
+.PHONY: setup demo test test-plain lint fuzz faults soak bench ledger bench-model reproduce clean
 
 setup: .venv/ready
 
@@ -37,11 +37,18 @@ N ?= 1000
 fuzz: setup
 	$(BIN)/python -m fuzz --n $(N)
 
-# kill -9 and other faults, 100 of each kind; the tests make a few.
+# kill -9, signals and other faults, 100 of each kind, and 20,000 broken files; the tests make a few.
 KILLS ?= 100
+FILES ?= 10000
 
 faults: setup
 	GCMF_FAULTS=$(KILLS) $(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m fuzz.kills --n $(KILLS)
+	$(BIN)/python -m fuzz.mutations --n $(FILES)
+
+# One process for long: thousands of fits, and eight threads that ask a model while it is replaced.
+soak: setup
+	$(BIN)/python -m fuzz.soak
 
 # Beside the peers, in a virtual environment of their own; CASES=a,d or FLAGS=--quick for parts.
 BENCH := .venv-bench/bin

@@ -202,6 +202,8 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             with watch(self, options) as callbacks:
                 result = fit(data, options, rng, callbacks, model=model, keeper=keeper, before=before)
             self._settle(result.summarize(data), result.trace, result.status)
+            if keeper is not None and before is not None:
+                keeper.check_end(self)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         doubts = result.doubts(data)
@@ -220,7 +222,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:
         self._fitted = fitted
-        self._made_of: dict[str, str] | None = None
+        self._made_of = None
         self.status_ = status
         self.elbo_trace_ = np.array(trace)
         self.elbo_ = float(trace[-1]) if len(trace) else float("nan")
