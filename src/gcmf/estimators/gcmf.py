@@ -19,7 +19,7 @@ from gcmf.data.schema import TIMES
 from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning, UnknownIdError, counted, did_you_mean, few
 from gcmf.estimators.answers import Answers
 from gcmf.estimators.asking import is_turned, locate, pair
-from gcmf.estimators.progress import watch
+from gcmf.estimators.progress import log_end, watch
 from gcmf.estimators.tables import (
     Frame,
     bias_table,
@@ -175,6 +175,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         with watch(self, data, options) as callbacks:
             result = fit(data, options, rng, callbacks, model=None if start is None else start.fitted_)
         self._settle(result.summarize(data), result.trace, result.status)
+        log_end(self)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         doubts = result.doubts(data)
