@@ -1,4 +1,4 @@
-"""How far a fit is: below a cell of a real notebook, in a log for those who want one, and nowhere else."""
+"""What a real kernel sends to a notebook, what a log has for those who want one, and nothing elsewhere."""
 
 import logging
 import re
@@ -20,30 +20,37 @@ def data():
     return names["data"]
 
 
-@pytest.mark.filterwarnings("ignore")  # those of the tools that run notebooks
-def test_a_notebook_shows_one_line_that_is_replaced():
+def run(*codes):
+    """Cells as a real kernel leaves them, and the kinds of all messages that it sent."""
     nbclient = pytest.importorskip("nbclient", reason="nbclient, which runs notebooks, is not installed")
     pytest.importorskip("ipykernel", reason="ipykernel, which runs notebooks, is not installed")
-    made = pytest.importorskip("nbformat.v4")
-    start = f"import gcmf\nfrom gcmf.estimators import bars\nbars._BETWEEN_SECONDS = 0.0\n{MADE}"
-    fit = "model = gcmf.GCMF(2, random_state=0, n_threads=1{}).fit(data)"
-    fits = [fit.format(""), fit.format(", progress=True"), fit.format(", progress=False")]
-    book = made.new_notebook(cells=[made.new_code_cell(code) for code in (start, *fits, "len(model.elbo_trace_)")])
-    updates = []
+    made, sent = pytest.importorskip("nbformat.v4"), []
 
     class Client(nbclient.NotebookClient):
         def process_message(self, msg, cell, cell_index):
-            updates.append(msg["msg_type"])
+            sent.append(msg["msg_type"])
             return super().process_message(msg, cell, cell_index)
 
+    book = made.new_notebook(cells=[made.new_code_cell(code) for code in codes])
     Client(book, timeout=120, kernel_name="python3").execute()
-    _, quick, watched, quiet, count = (cell.outputs for cell in book.cells)
+    return [cell.outputs for cell in book.cells], sent
+
+
+@pytest.mark.filterwarnings("ignore")  # those of the tools that run notebooks
+def test_a_notebook_shows_one_line_that_is_replaced():
+    start = f"import gcmf\nfrom gcmf.estimators import bars\nbars._BETWEEN_SECONDS = 0.0\n{MADE}"
+    fit = "model = gcmf.GCMF(2, random_state=0, n_threads=1{}).fit(data)"
+    fits = [fit.format(wish) for wish in ("", ", progress=True", ", progress=False")]
+    outputs, sent = run(start, *fits, "len(model.elbo_trace_)", "gcmf.plot.structure(model)", "model")
+    _, quick, watched, quiet, count, picture, table = outputs
     assert quick == quiet == []  # nobody has waited, or wants to know
     (line,) = watched
     sweeps = int(count[0]["data"]["text/plain"])
     assert line["data"]["text/plain"].startswith(f"sweep {sweeps} of at most 1000, ELBO ")
     assert re.search(r'<progress value="\d+" max="1000"', line["data"]["text/html"])
-    assert updates.count("update_display_data") > sweeps / 2
+    assert sent.count("update_display_data") > sweeps / 2
+    assert "image/png" in picture[0]["data"]
+    assert "1 factor" in table[0]["data"]["text/html"]
 
 
 def test_a_log_has_the_fit_and_its_sweeps_for_those_who_ask(caplog, capfd):
