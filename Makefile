@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-plain lint fuzz bench ledger bench-model reproduce clean
+.PHONY: setup demo test test-plain test-lowest test-newest lint docs fuzz bench ledger bench-model reproduce release-check clean
 
 setup: .venv/ready
 
@@ -30,6 +30,14 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, in site/: runs notebooks and draws pictures on the way, fetches nothing, and fails on a broken link.
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict
 
 # Random fits, ordinary and hostile, in both precisions; one case again: .venv/bin/python -m fuzz --seed 123.
 N ?= 1000
@@ -72,5 +80,5 @@ reproduce: setup
 	$(BIN)/python -m reproduction all --quick --out results
 
 clean:
-	rm -rf .venv .venv-bench demo results
+	rm -rf .venv .venv-bench demo results site dist
 	find src tests benchmarks fuzz reproduction -name __pycache__ -prune -exec rm -rf {} +
