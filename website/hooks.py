@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mkdocs.structure.files import File
 
-from website.notebooks import executed
+from website import notebooks
 from website.pictures import with_pictures
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=linked(text, name, page) if page.endswith(".md") else text))
     for path in sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")):
-        for name, content in executed(path).items():
+        for name, content in notebooks.page(notebooks.run(path), path).items():
             files.append(File.generated(config, f"tutorials/{name}", content=content))
     return files
 
@@ -50,6 +50,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         for path, content in pictures.items():
             files.append(File.generated(config, path, content=content))
     return linked(markdown, f"docs/{name}", name) if (ROOT / "docs" / name).exists() else markdown
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Make wide tables boxes that the keyboard can scroll."""
+    del page, config, files
+    box = '<div class="wide" tabindex="0" role="region" aria-label="Table"><table class="plain">'
+    return re.sub(r"<table>(.*?)</table>", rf"{box}\1</table></div>", html, flags=re.DOTALL)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Give the theme's search a name, which it lacks."""
+    del page, config
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
 
 
 def linked(text: str, source: str, page: str) -> str:

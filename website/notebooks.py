@@ -28,16 +28,16 @@ def run(path: Path, *, timeout: int = 300) -> Any:  # noqa: ANN401 - nbformat ha
     return book
 
 
-def executed(path: Path) -> dict[str, str | bytes]:
-    """Return the page of a notebook that was run just now, and its pictures."""
-    book, files, parts = run(path), {}, []
+def page(book: Any, path: Path) -> dict[str, str | bytes]:  # noqa: ANN401 - nbformat has no types
+    """Return the page of a notebook that was run, and its pictures, by name."""
+    files: dict[str, str | bytes] = {}
+    parts = []
     for cell in book.cells:
         if cell.cell_type == "markdown":
             parts.append(cell.source)
             continue
         parts.append(f"```python\n{cell.source}\n```")
-        streams = "".join(output.text for output in cell.outputs if output.output_type == "stream")
-        parts.append(_text(streams))
+        parts.append(_text("".join(output.text for output in cell.outputs if output.output_type == "stream")))
         parts += [_shown(output, path.stem, files) for output in cell.outputs if output.output_type != "stream"]
     parts.append(f"[This page as a notebook]({path.name}){{ download }}")
     files[f"{path.stem}.md"] = "\n\n".join(part for part in parts if part)
@@ -53,10 +53,14 @@ def _shown(output: Any, stem: str, files: dict[str, str | bytes]) -> str:  # noq
         return f"![What the code above draws]({name})"
     if "text/html" in data:
         inner = re.sub(r"<style.*?</style>", "", data["text/html"], flags=re.DOTALL)
-        return '<div class="output" markdown="0">\n' + re.sub(r"\n\s*\n", "\n", inner) + "\n</div>"
+        return (
+            '<div class="output" tabindex="0" role="region" aria-label="Output" markdown="0">\n'
+            + re.sub(r"\n\s*\n", "\n", inner)
+            + "\n</div>"
+        )
     return _text(data.get("text/plain", ""))
 
 
 def _text(text: str) -> str:
     plain = _OVERWRITTEN.sub("", _ESCAPES.sub("", text).replace("\r\n", "\n")).rstrip()
-    return f'<pre class="output">{html.escape(plain)}</pre>' if plain else ""
+    return f'<pre class="output" tabindex="0">{html.escape(plain)}</pre>' if plain else ""
