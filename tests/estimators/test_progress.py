@@ -38,7 +38,8 @@ def run(*codes):
 
 @pytest.mark.filterwarnings("ignore")  # those of the tools that run notebooks
 def test_a_notebook_shows_one_line_that_is_replaced():
-    start = f"import gcmf\nfrom gcmf.estimators import bars\nbars._BETWEEN_SECONDS = 0.0\n{MADE}"
+    patient = "progress.PATIENCE_SECONDS, bars._BETWEEN_SECONDS = 1e9, 0.0"
+    start = f"import gcmf\nfrom gcmf.estimators import bars, progress\n{patient}\n{MADE}"
     fit = "model = gcmf.GCMF(2, random_state=0, n_threads=1{}).fit(data)"
     fits = [fit.format(wish) for wish in ("", ", progress=True", ", progress=False")]
     outputs, sent = run(start, *fits, "len(model.elbo_trace_)", "gcmf.plot.structure(model)", "model")

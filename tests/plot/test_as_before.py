@@ -24,7 +24,6 @@ PICTURES = {
     "schema": lambda model, _: plot.schema(model),
     "structure": lambda model, _: plot.structure(model),
     "variance_explained": lambda model, _: plot.variance_explained(model),
-    "convergence": lambda model, _: plot.convergence(model),
     "predicted_vs_observed": lambda model, test: plot.predicted_vs_observed(model, test, "ratings"),
     "calibration": lambda model, test: plot.calibration(model, test, "tags"),
     "compare": lambda model, test: plot.compare({"all": model, "again": model}, test),
