@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gcmf.errors import counted
 
 if TYPE_CHECKING:
-    from gcmf.fit import StepInfo
+    from gcmf.outcome import StepInfo
 
 #: A fit shorter than this needs no bar.
 PATIENCE_SECONDS = 2.0

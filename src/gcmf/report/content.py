@@ -83,7 +83,7 @@ def _factors(model: GCMF, names: dict[str, Names]) -> list[dict[str, Any]]:
     for factor, lines in tables.structure(model).groupby("factor", sort=False):
         k, top = fitted.factor_names.index(str(factor)), {}
         for e, entity in enumerate(fitted.schema.entities):
-            if fitted.on[e, k]:
+            if fitted.structure.on[e, k]:
                 mean = fitted.mean[e][:, k]
                 at = np.argsort(-np.abs(mean), kind="stable")[:TOP]
                 top[entity] = [names[entity](at), _short(mean[at]), _short(np.sqrt(fitted.var[e][at, k]))]

@@ -11,7 +11,7 @@ from gcmf.estimators.gcmf import GCMF
 from gcmf.options import check_integer
 
 if TYPE_CHECKING:
-    from gcmf.fit import StepInfo
+    from gcmf.outcome import StepInfo
 
 
 class Recorder:

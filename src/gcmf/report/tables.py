@@ -137,7 +137,7 @@ def loadings(model: GCMF, factor: str, entity: str | None = None, *, n: int = 10
     parts = []
     for name in wanted:
         e = fitted.schema.entity_index(name)
-        if not fitted.on[e, k]:
+        if not fitted.structure.on[e, k]:
             continue
         mean, std = fitted.mean[e][:, k].astype(float), np.sqrt(fitted.var[e][:, k].astype(float))
         top = np.argsort(-np.abs(mean), kind="stable")[:n]
@@ -170,7 +170,7 @@ def embedding(
     fitted = model.fitted_
     e, ids = fitted.schema.entity_index(entity), fitted.vocabularies[entity].ids
     table = factor_table(fitted, entity)
-    living = table[[name for name, on in zip(table.columns, fitted.on[e], strict=False) if on]]
+    living = table[[name for name, on in zip(table.columns, fitted.structure.on[e], strict=False) if on]]
     if method == "factors":
         x, y, names = _two_factors(table, living, factors)
     else:

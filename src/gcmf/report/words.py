@@ -9,7 +9,7 @@ import numpy as np
 
 from gcmf.errors import counted
 from gcmf.estimators.tables import structure_table
-from gcmf.fit import Status
+from gcmf.outcome import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
