@@ -113,7 +113,7 @@ RELEASE := .venv-release
 
 release-check: setup
 	rm -rf dist $(RELEASE)
-	$(BIN)/python -m pip install --quiet '.[release]'
+	$(BIN)/python -m pip install --quiet --editable '.[release]'
 	$(BIN)/python -m build
 	$(BIN)/twine check --strict dist/*
 	$(PYTHON) -m venv $(RELEASE)
