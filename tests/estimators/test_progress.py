@@ -32,7 +32,7 @@ def run(*codes):
             return super().process_message(msg, cell, cell_index)
 
     book = made.new_notebook(cells=[made.new_code_cell(code) for code in codes])
-    Client(book, timeout=120, kernel_name="python3").execute()
+    Client(book, timeout=600, kernel_name="python3").execute()
     return [cell.outputs for cell in book.cells], sent
 
 
