@@ -1,0 +1,225 @@
+// The passes over cells: `sum_cells` for a row's system, `measure_cells` for what its cells are worth. One warp per task.
+
+struct Cell {
+    int partner;     // `nowhere` if there is no such cell
+    real x, times;   // standardised value; how many cells it stands for
+    real bias, bias_var;  // of the partner
+};
+
+DEVICE double value_at(const Block& block, word at) {
+    if (block.value_type == SINGLE) return ((const float*)block.value)[at];
+    if (block.value_type == DOUBLE) return ((const double*)block.value)[at];
+    unsigned char code = ((const unsigned char*)block.value)[at];
+    return code == 255 ? nan("") : (double)code;
+}
+
+// The value of member c in a row that is zero but for what it lists.
+DEVICE double filled_value(const Block& block, word row, int c) {
+    word first = block.indptr[row], last = block.indptr[row + 1], end = last;
+    while (first < end) {
+        word middle = (first + end) / 2;
+        if (block.partner[middle] < c)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first < last && block.partner[first] == c ? value_at(block, first) : 0.0;
+}
+
+DEVICE Cell load_cell(const Block& block, word row, word begin, int c, int last) {
+    Cell cell = {(int)block.nowhere, 0, 0, 0, 0};
+    if (c >= last) return cell;
+    double x;
+    int partner;
+    real times = 1;
+    if (block.layout == LISTED) {
+        partner = block.partner[begin + c];
+        x = value_at(block, begin + c);
+        if (block.weight != 0) times = block.weight[begin + c];
+    } else {
+        partner = block.members[c];
+        x = block.layout == DENSE ? value_at(block, begin + c) : filled_value(block, row, c);
+        if (isnan(x)) return cell;
+    }
+    cell.partner = partner;
+    cell.x = (real)((x - block.center) * block.inverse_scale);
+    cell.times = times;
+    cell.bias = block.partner_bias[2 * (word)partner];
+    cell.bias_var = block.partner_bias[2 * (word)partner + 1];
+    return cell;
+}
+
+struct Row {  // the parameters of the row at hand, each lane with those that it needs
+#if TENSOR
+    float mean[OWN], second[OWN], var[OWN];
+#else
+    const double *mean, *var;
+#endif
+    real bias, bias_var;
+};
+
+DEVICE Row load_row(const Pass* pass, const Block& block, word b, word slot) {
+    Row row;
+    const double *mean = pass->row_mean + slot * WIDTH, *var = pass->row_var + slot * WIDTH;
+#if TENSOR
+    int g = lane_of() >> 2;
+#pragma unroll
+    for (int q = 0; q < OWN; q++) {
+        float u = (float)mean[OWN * g + q], u_var = (float)var[OWN * g + q];
+        row.mean[q] = u;
+        row.second[q] = u * u + u_var;
+        row.var[q] = u_var;
+    }
+#else
+    row.mean = mean;
+    row.var = var;
+#endif
+    row.bias = (real)pass->row_bias[slot * pass->n_blocks + b];
+    row.bias_var = (real)pass->row_bias_var[slot * pass->n_blocks + b];
+    return row;
+}
+
+// m = ū_i·ū_j + b̄_i + b̄_j and v = Σ [(ū_i² + ũ_i) ũ_j + ũ_i ū_j²] + b̃_i + b̃_j of each lane's cell.
+DEVICE void predict(const Row& row, const Block& block, const Cell& cell, real& m, real& v) {
+    m = v = 0;
+#if TENSOR
+    int lane = lane_of(), g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int eight = 0; eight < 32; eight += 8) {
+        float theta[2], wide[2];
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const float* from = block.pairs + (word)from_lane(cell.partner, eight + 4 * half + t) * (2 * WIDTH) + OWN * g;
+            float u[OWN], u_var[OWN], a = 0, c = 0;
+            read_own(u, from);
+            read_own(u_var, from + WIDTH);
+#pragma unroll
+            for (int q = 0; q < OWN; q++) {
+                a += row.mean[q] * u[q];
+                c += row.second[q] * u_var[q] + row.var[q] * u[q] * u[q];
+            }
+#pragma unroll
+            for (int mask = 4; mask < 32; mask <<= 1) {
+                a += across(a, mask);
+                c += across(c, mask);
+            }
+            theta[half] = a;
+            wide[half] = c;
+        }
+        if (lane >> 3 == eight >> 3) {
+            m = lane & 4 ? theta[1] : theta[0];
+            v = lane & 4 ? wide[1] : wide[0];
+        }
+    }
+#else
+    const real* from = block.pairs + (word)cell.partner * (2 * WIDTH);
+    for (int k = 0; k < WIDTH; k++) {
+        real u = (real)row.mean[k], u_var = (real)row.var[k], p = from[k], p_var = from[WIDTH + k];
+        m += u * p;
+        v += (u * u + u_var) * p_var + u_var * p * p;
+    }
+#endif
+    m += row.bias + cell.bias;
+    v += row.bias_var + cell.bias_var;
+}
+
+KERNEL sum_cells(const Pass* pass, word b, word at, word first_task, word n_tasks) {
+    if (warp_of() >= n_tasks) return;
+    const Block& block = pass->blocks[b];
+    const Task task = block.tasks[first_task + warp_of()];
+    const word row = pass->rows[at + task.slot], begin = block.indptr[row];
+    const int lane = lane_of();
+    double* out = block.sums + (word)task.out * SUMS;
+    double weight = 0, targets = 0, squares = 0, value = 0, bias_spread = 0;
+    bool fresh = true;
+    int pending = 0;
+    Sums sums;
+    sums.clear();
+#if !LEAST_SQUARES
+    const Row own = load_row(pass, block, b, task.slot);
+#endif
+    Cell next = load_cell(block, row, begin, task.first + lane, task.last);
+    for (int start = task.first; start < task.last; start += 32) {
+        const Cell cell = next;
+        if (start + 32 < task.last) next = load_cell(block, row, begin, start + 32 + lane, task.last);
+        real w, wt;
+#if LEAST_SQUARES
+        const real t = cell.x - cell.bias;
+        w = cell.times;
+        wt = w * t;
+        squares += (double)wt * t;
+#else
+        real m, v, times = cell.times * (cell.x == 0 ? (real)block.zero_weight : (real)1);
+        predict(own, block, cell, m, v);
+        w = wt = 0;
+        if (times > 0) {
+#if DRAWING
+            Stream stream = begin_stream((bits)pass->key, start + lane, row, b + 1);
+            const Weighed weighed = draw_weight(cell.x, m, times, block.parameters, stream);
+            w = weighed.w;
+            wt = weighed.wz;
+#else
+            const Weighed weighed = weigh(cell.x, m, v, block.parameters, block.valued != 0);
+            w = times * weighed.w;
+            wt = times * weighed.wz;
+            value += times * weighed.value;
+#endif
+            wt -= w * cell.bias;
+        }
+#endif
+        weight += w;
+        targets += wt;
+        bias_spread += (double)w * cell.bias_var;
+        const bool first_chunk = start == task.first;
+        sums.add(block.pairs, cell.partner, w, wt, out, first_chunk);
+#if !TENSOR
+        fresh = PANELS == 1;
+#endif
+        pending += 32;
+#if TENSOR
+        if (pending >= FLUSH && start + 32 < task.last) {
+            sums.flush(out, fresh);
+            fresh = false;
+            pending = 0;
+        }
+#endif
+    }
+    sums.flush(out, fresh);
+    weight = sum_of_lanes(weight);
+    targets = sum_of_lanes(targets);
+    squares = sum_of_lanes(squares);
+    value = sum_of_lanes(value);
+    bias_spread = sum_of_lanes(bias_spread);
+    if (lane == 0) {
+        out[WEIGHT] = weight;
+        out[TARGETS] = targets;
+        out[SQUARES] = squares;
+        out[VALUE] = value;
+        out[BIAS_SPREAD] = bias_spread;
+    }
+}
+
+// The value of the cells at the rows' parameters, by task; only of rows that are `busy`, if `some` is set.
+KERNEL measure_cells(const Pass* pass, word b, word at, word first_task, word n_tasks, word some) {
+    if (warp_of() >= n_tasks) return;
+    const Block& block = pass->blocks[b];
+    const Task task = block.tasks[first_task + warp_of()];
+    if (some && !pass->busy[task.slot]) return;
+    const word row = pass->rows[at + task.slot], begin = block.indptr[row];
+    const Row own = load_row(pass, block, b, task.slot);
+    double total = 0;
+    for (int start = task.first; start < task.last; start += 32) {
+        const Cell cell = load_cell(block, row, begin, start + lane_of(), task.last);
+        real m, v;
+        predict(own, block, cell, m, v);
+#if LEAST_SQUARES
+        const double away = (double)cell.x - (double)m;
+        total += (away * away + (double)v) * cell.times;
+#else
+        const real times = cell.times * (cell.x == 0 ? (real)block.zero_weight : (real)1);
+        if (times > 0) total += times * weigh(cell.x, m, v, block.parameters, true).value;
+#endif
+    }
+    total = sum_of_lanes(total);
+    if (lane_of() == 0) block.values[warp_of()] = total;
+}

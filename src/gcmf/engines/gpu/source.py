@@ -1,0 +1,146 @@
+"""The CUDA source of the GPU engine: what never changes lies in cuda/, what depends on a fit is written before it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from gcmf.engines.quadrature import quadrature
+from gcmf.errors import OptionError
+from gcmf.likelihoods import bernoulli, poisson
+from gcmf.likelihoods.negative_binomial import NEGATIVE_BINOMIAL
+
+if TYPE_CHECKING:
+    from gcmf.likelihoods import Likelihood
+
+#: Cells summed in float32 before the sums go to float64: bounds their error.
+FLUSH = 512
+#: Rows that one block of threads adds up.
+GROUP = 64
+#: How the cells of a block are held, and their values.
+LISTED, DENSE, FILLED = range(3)
+BYTES, SINGLE, DOUBLE = range(3)
+VALUE_TYPES = {np.dtype(np.uint8): BYTES, np.dtype(np.float32): SINGLE, np.dtype(np.float64): DOUBLE}
+#: The mathematics of a cell that likelihoods.cuh knows; the first two are least squares.
+SQUARES, WEIGHED_SQUARES = "SQUARES_KIND", "WEIGHED_SQUARES_KIND"
+KINDS = {
+    bernoulli.EXACT: "BERNOULLI_EXACT_KIND",
+    bernoulli.TIGHT: "BERNOULLI_TIGHT_KIND",
+    bernoulli.CURVED: "BERNOULLI_CURVED_KIND",
+    poisson.EXACT: "POISSON_EXACT_KIND",
+    poisson.CELLS["tight"]: "POISSON_TIGHT_KIND",
+    poisson.CELLS["cell"]: "POISSON_CELL_KIND",
+    poisson.CELLS["paper"]: "POISSON_PAPER_KIND",
+    NEGATIVE_BINOMIAL: "NEGATIVE_BINOMIAL_KIND",
+}
+_CODES = {name: code for code, name in enumerate([SQUARES, WEIGHED_SQUARES, *KINDS.values()])}
+_FOLDER = Path(__file__).parent / "cuda"
+
+#: Fields of the records that kernels are given, each of 8 bytes: one relation seen from the set that is swept,
+BLOCK_FIELDS = {
+    "layout": "word", "value_type": "word", "nowhere": "word", "least_squares": "word", "mild": "word",
+    "biased": "word", "proposed": "word", "valued": "word", "own": "word", "twin": "word",
+    "center": "double", "inverse_scale": "double", "zero_weight": "double", "scale": "double", "slope": "double",
+    "offset": "double",
+    "indptr": "const word*", "partner": "const int*", "value": "const void*", "weight": "const float*",
+    "members": "const int*", "parameters": "const double*", "tasks": "const Task*", "firsts": "const word*",
+    "pairs": "real*", "partner_bias": "real*", "bias": "real*", "bias_var": "real*",
+    "sums": "double*", "values": "double*", "reach": "const double*", "own_mates": "const word*",
+    "own_scale": "const double*", "own_scale_var": "const double*",
+}  # fmt: skip
+#: and a pass over the rows of a set.
+PASS_FIELDS = {
+    "n_factors": "word", "n_blocks": "word", "n_columns": "word", "point": "word", "drawing": "word", "key": "word",
+    "prior_mean_step": "word", "prior_precision_step": "word", "bias_prior_mean_step": "word",
+    "bias_prior_precision_step": "word",
+    "rows": "const int*", "active": "const word*", "mean": "real*", "var": "real*",
+    "prior_mean": "const double*", "prior_precision": "const double*", "bias_prior_mean": "const double*",
+    "bias_prior_precision": "const double*", "blocks": "const Block*",
+    "row_mean": "double*", "row_var": "double*", "row_bias": "double*", "row_bias_var": "double*",
+    "old_mean": "double*", "old_var": "double*", "old_bias": "double*", "old_bias_var": "double*",
+    "before": "double*", "after": "double*", "worth": "double*", "ratio": "double*", "busy": "int*", "room": "double*",
+}  # fmt: skip
+BLOCK, PASS = (
+    np.dtype([(name, np.float64 if kind == "double" else np.int64) for name, kind in fields.items()])
+    for fields in (BLOCK_FIELDS, PASS_FIELDS)
+)
+
+
+class Variant(NamedTuple):
+    """What kernels are compiled for: the working precision, the padded number of factors, and the kind of cells."""
+
+    dtype: str
+    width: int
+    kind: str | None = None
+    """None: the kernels of rows, which do not look at cells."""
+    drawing: bool = False
+
+
+def kind_of(likelihood: Likelihood, *, weighed: bool) -> str:
+    """Return the name of a likelihood's mathematics; raise OptionError for one that the GPU does not know."""
+    if likelihood.least_squares:
+        return WEIGHED_SQUARES if weighed else SQUARES
+    if likelihood.cell not in KINDS:
+        msg = (f"device='gpu' knows the likelihoods of the library, and {likelihood!r} is none of them: "
+               f"fit with device='cpu', which compiles any.")  # fmt: skip
+        raise OptionError(msg)
+    return KINDS[likelihood.cell]
+
+
+def width_of(n_factors: int, dtype: np.dtype[np.floating]) -> int:
+    """So many factors, padded: by 16 where small matrices are multiplied, else by 32."""
+    step = 16 if dtype.itemsize == 4 and n_factors <= 64 else 32
+    return max(-(-n_factors // step), 1) * step
+
+
+def n_sums(width: int) -> int:
+    """Numbers that the cells of a row sum up to: SUMS in sums.cuh."""
+    return width * (width + 1) // 2 + 3 * width + 8
+
+
+@cache
+def source_of(variant: Variant) -> str:
+    """The source of all kernels of a variant."""
+    names = ["sums.cuh", "random.cuh"]
+    if variant.kind is None:
+        names += ["system.cuh", "rows.cu", "totals.cu"]
+    else:
+        names += ["polya_gamma.cuh", "likelihoods.cuh", "gram.cuh", "cells.cu"]
+    texts = [_defined(variant), _read("warp.cuh"), *map(_struct, ("Block", "Pass"), (BLOCK_FIELDS, PASS_FIELDS))]
+    if variant.kind is not None:
+        texts.append(_tables(variant.dtype))
+    return "\n".join([*texts, *map(_read, names)])
+
+
+def _defined(variant: Variant) -> str:
+    single = variant.dtype == "float32"
+    constants = {
+        "real": "float" if single else "double", "SINGLE_PRECISION": int(single), "WIDTH": variant.width,
+        "FLUSH": FLUSH, "GROUP": GROUP, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED, "SINGLE": SINGLE,
+        "DOUBLE": DOUBLE, "DRAWING": int(variant.drawing), **_CODES,
+        "KIND": _CODES[variant.kind or SQUARES],
+    }  # fmt: skip
+    return "\n".join(f"#define {name} {value}" for name, value in constants.items())
+
+
+def _struct(name: str, fields: dict[str, str]) -> str:
+    return f"struct {name} {{\n" + "".join(f"    {kind} {field};\n" for field, kind in fields.items()) + "};"
+
+
+def _tables(dtype: str) -> str:
+    """The nodes of all rules, as `quadrature` has them."""
+    tables, kinds = quadrature(dtype), {"FIRST_NODE": "int"}
+    lines = [f"#define N_RULES {len(tables['FIRST_NODE']) - 2}"]
+    for name, values in tables.items():
+        numbers = ", ".join("1e300" if value == np.inf else repr(value) for value in values)
+        kind = kinds.get(name, "real" if name != "REACH" else "double")
+        lines.append(f"__device__ const {kind} {name}[] = {{{numbers}}};")
+    return "\n".join(lines)
+
+
+@cache
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")

@@ -1,0 +1,64 @@
+"""A device for the GPU engine where there is none: NumPy, and its kernels compiled as C++ with a fiber for each lane.
+
+Slow, and without what makes a GPU a GPU; but every index, every exchange between lanes and all host code is the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from gcmf.engines.gpu.source import source_of
+
+COMPILER = shutil.which("g++")
+_ROOM = Path(tempfile.gettempdir()) / "gcmf-emulated"
+
+
+class EmulatedDevice:
+    """Arrays of NumPy; kernels run warp by warp."""
+
+    xp = np
+    shared_bytes = 64 * 1024
+
+    def address(self, array):
+        assert array.flags.c_contiguous
+        return array.ctypes.data
+
+    def to_host(self, array):
+        return np.array(array)
+
+    def send(self, data, array):
+        array[: len(data)] = data
+
+    def run(self, variant, name, grid, args, *, shared=0):
+        assert shared <= self.shared_bytes
+        library = _compiled(variant)
+        given = (ctypes.c_longlong * 9)(*map(int, args))
+        library.run_kernel(getattr(library, name), *map(ctypes.c_longlong, (*grid, shared)), given)
+
+
+@cache
+def _compiled(variant):
+    here = Path(__file__).parent / "warp.h"
+    source = here.read_text(encoding="utf-8") + source_of(variant)
+    _ROOM.mkdir(exist_ok=True)
+    built = _ROOM / f"{hashlib.sha256(source.encode()).hexdigest()[:24]}.so"
+    if not built.exists():
+        with tempfile.TemporaryDirectory(dir=_ROOM) as folder:
+            text, made = Path(folder, "kernels.cpp"), Path(folder, "kernels.so")
+            text.write_text(source, encoding="utf-8")
+            command = [COMPILER, "-std=c++17", "-O1", "-shared", "-fPIC", "-fno-stack-protector", "-w", str(text), "-o",
+                       str(made)]  # fmt: skip
+            subprocess.run(command, check=True)
+            made.replace(built)
+    library = ctypes.CDLL(str(built))
+    library.run_kernel.restype = None
+    library.run_kernel.argtypes = [ctypes.c_void_p] + [ctypes.c_longlong] * 3 + [ctypes.c_void_p]
+    return library
