@@ -7,6 +7,7 @@ using std::exp; using std::log; using std::log1p; using std::sqrt; using std::fa
 #define EMULATED 1
 #define DEVICE inline
 #define KERNEL extern "C" void
+#define BOUNDED(threads, blocks)
 #define __device__ static
 #define __restrict__
 

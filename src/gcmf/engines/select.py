@@ -36,5 +36,37 @@ def _reference(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
     return ReferenceEngine(problem)
 
 
+def _gpu(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
+    # CuPy is an extra, and takes a second to import.
+    from gcmf.engines.gpu.engine import GpuEngine  # noqa: PLC0415
+
+    del n_threads
+    return GpuEngine(problem, dtype=dtype)
+
+
+def _auto(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
+    """A GPU where there is one and the problem gains by it, else the compiled engine."""
+    if _gains_by_gpu(problem):
+        from gcmf.engines.gpu.device import find_device  # noqa: PLC0415
+
+        if find_device() is not None:
+            return _gpu(problem, dtype=dtype, n_threads=n_threads)
+    return _compiled(problem, dtype=dtype, n_threads=n_threads)
+
+
+def _gains_by_gpu(problem: Problem) -> bool:
+    """Whether a sweep has so many cells that the waits of a GPU do not count, and no rows that wait for each other."""
+    from gcmf.engines.gpu.source import KINDS  # noqa: PLC0415 - what few fits need
+
+    sides = [(e, block) for e, blocks in enumerate(problem.blocks) for block in blocks if block.side == 0]
+    n_cells = sum(int(block.cells.counts().sum()) for _, block in sides)
+    known = all(block.likelihood.least_squares or block.likelihood.cell in KINDS for _, block in sides)
+    return n_cells >= MANY_CELLS and known and not any(block.other == e for e, block in sides)
+
+
+#: Cells from which on a GPU is taken where there is one. A sweep on it starts some 30 kernels and waits for each set
+#: once, about 1 ms, in which the cores of a desktop machine go over a few hundred thousand cells; moving cells to the
+#: device and compiling for a new number of factors take a second or so, which a fit of some ten sweeps must gain.
+MANY_CELLS = 5_000_000
 #: What `device` may be, and what makes its engine; the one place where devices are known by name.
-ENGINES: dict[str, EngineMaker] = {"auto": _compiled, "cpu": _compiled, "reference": _reference}
+ENGINES: dict[str, EngineMaker] = {"auto": _auto, "cpu": _compiled, "gpu": _gpu, "reference": _reference}

@@ -16,8 +16,6 @@ from gcmf.likelihoods.negative_binomial import NEGATIVE_BINOMIAL
 if TYPE_CHECKING:
     from gcmf.likelihoods import Likelihood
 
-#: Cells summed in float32 before the sums go to float64: bounds their error.
-FLUSH = 512
 #: Rows that one block of threads adds up.
 GROUP = 64
 #: How the cells of a block are held, and their values.
@@ -119,11 +117,22 @@ def _defined(variant: Variant) -> str:
     single = variant.dtype == "float32"
     constants = {
         "real": "float" if single else "double", "SINGLE_PRECISION": int(single), "WIDTH": variant.width,
-        "FLUSH": FLUSH, "GROUP": GROUP, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED, "SINGLE": SINGLE,
+        "GROUP": GROUP, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED, "SINGLE": SINGLE,
         "DOUBLE": DOUBLE, "DRAWING": int(variant.drawing), **_CODES,
-        "KIND": _CODES[variant.kind or SQUARES],
+        "KIND": _CODES[variant.kind or SQUARES], **tuning(variant),
     }  # fmt: skip
     return "\n".join(f"#define {name} {value}" for name, value in constants.items())
+
+
+def tuning(variant: Variant) -> dict[str, int]:
+    """What measurements on an H200 say of registers: docs/engine.md.
+
+    How many loads of eight cells a warp begins at once, how many blocks of warps share a multiprocessor, whether the
+    products of 32 cells are summed apart, and after how many cells sums in float32 go to float64: bounds their error.
+    """
+    narrow = variant.width <= 32
+    return {"EIGHTS_AT_ONCE": 2 if narrow else 1, "BLOCKS": 3 if narrow else 2, "SUMMED_APART": int(narrow),
+            "FLUSH": 512 if narrow else 128}  # fmt: skip
 
 
 def _struct(name: str, fields: dict[str, str]) -> str:

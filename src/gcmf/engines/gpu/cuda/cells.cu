@@ -123,7 +123,7 @@ DEVICE void predict(const Row& row, const Block& block, const Cell& cell, real& 
     v += row.bias_var + cell.bias_var;
 }
 
-KERNEL sum_cells(const Pass* pass, word b, word at, word first_task, word n_tasks) {
+KERNEL BOUNDED(128, BLOCKS) sum_cells(const Pass* pass, word b, word at, word first_task, word n_tasks) {
     if (warp_of() >= n_tasks) return;
     const Block& block = pass->blocks[b];
     const Task task = block.tasks[first_task + warp_of()];

@@ -14,6 +14,9 @@ DEVICE void put(double* out, int place, double value, bool fresh) { out[place] =
 #define PAIRS (OWN / 2)
 #define TILES (PAIRS * (PAIRS + 1))
 
+// Eights of cells whose loads a warp begins at once.
+constexpr int at_once = EIGHTS_AT_ONCE;
+
 struct Split {
     unsigned high, low;
 };
@@ -53,10 +56,15 @@ struct Sums {
 
     DEVICE void add(const float* pairs, int partner, float w, float wt, double*, bool) {
         int lane = lane_of(), g = lane >> 2, t = lane & 3;
+        // The units that multiply do not round but cut off: so little is left to them, where registers allow.
+#if SUMMED_APART
         float product[TILES][4];
 #pragma unroll
         for (int n = 0; n < TILES; n++) product[n][0] = product[n][1] = product[n][2] = product[n][3] = 0;
-#pragma unroll
+#else
+        float(*product)[4] = tile;
+#endif
+#pragma unroll at_once
         for (int eight = 0; eight < 32; eight += 8) {
             Split right[2][OWN], left[2][OWN];
 #pragma unroll
@@ -90,11 +98,12 @@ struct Sums {
                 }
             }
         }
-        // The units that multiply do not round but cut off: so little is left to them.
+#if SUMMED_APART
 #pragma unroll
         for (int n = 0; n < TILES; n++)
 #pragma unroll
             for (int c = 0; c < 4; c++) tile[n][c] += product[n][c];
+#endif
     }
 
     DEVICE void flush(double* out, bool fresh) {

@@ -16,6 +16,7 @@ struct Task {  // one piece of a row
 #ifndef EMULATED
 #define DEVICE __device__ __forceinline__
 #define KERNEL extern "C" __global__ void
+#define BOUNDED(threads, blocks) __launch_bounds__(threads, blocks)
 
 DEVICE int lane_of() { return threadIdx.x & 31; }
 DEVICE word warp_of() { return ((word)blockIdx.x * blockDim.x + threadIdx.x) >> 5; }
