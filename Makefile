@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-plain lint fuzz bench ledger bench-model reproduce clean
+.PHONY: setup demo test test-plain test-gpu lint fuzz bench ledger bench-model reproduce clean
 
 setup: .venv/ready
 
@@ -25,6 +25,11 @@ PLAIN := tests/datasets tests/engines tests/estimators tests/likelihoods tests/m
 
 test-plain: setup
 	$(BIN)/python tests/plain.py $(PLAIN)
+
+# What the GPU engine computes, on a GPU: pip install 'gcmf[gpu]' first. Elsewhere its tests are skipped, but for those on
+# an emulated device.
+test-gpu: setup
+	$(BIN)/python -m pytest tests/conformance -k gpu -rs
 
 lint: setup
 	$(BIN)/ruff check .

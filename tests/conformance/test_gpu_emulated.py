@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import test_engines_agree as agree
 from hypothesis import given
 from hypothesis import strategies as st
 
 import gpu
-import test_engines_agree as agree
 from gcmf import Collection, Relation
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.gpu.source import width_of

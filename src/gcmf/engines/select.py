@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from gcmf.engines.reference import ReferenceEngine
@@ -46,7 +47,8 @@ def _gpu(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
 
 def _auto(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
     """A GPU where there is one and the problem gains by it, else the compiled engine."""
-    if _gains_by_gpu(problem):
+    # Where CuPy is not installed, nothing else has to be looked at.
+    if find_spec("cupy") is not None and _gains_by_gpu(problem):
         from gcmf.engines.gpu.device import find_device  # noqa: PLC0415
 
         if find_device() is not None:

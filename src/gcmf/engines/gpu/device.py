@@ -34,7 +34,9 @@ class Device(Protocol):
     def send(self, data: NDArray[np.uint8], array: DeviceArray) -> None:
         """Copy bytes to the beginning of an array of bytes, in turn with the kernels."""
 
-    def run(self, variant: Variant, name: str, grid: tuple[int, int], args: tuple[int, ...], *, shared: int = 0) -> None:
+    def run(
+        self, variant: Variant, name: str, grid: tuple[int, int], args: tuple[int, ...], *, shared: int = 0
+    ) -> None:
         """Start a kernel in (blocks, threads each), with shared bytes for each block; arguments are of 8 bytes."""
 
 
@@ -58,15 +60,16 @@ class CudaDevice:
         """Copy bytes."""
         array[: len(data)].set(data)
 
-    def run(self, variant: Variant, name: str, grid: tuple[int, int], args: tuple[int, ...], *, shared: int = 0) -> None:
+    def run(
+        self, variant: Variant, name: str, grid: tuple[int, int], args: tuple[int, ...], *, shared: int = 0
+    ) -> None:
         """Start a kernel, compiled if it is not yet."""
         if grid[0] == 0:
             return
         kernel = self._kernels.get((variant, name))
         if kernel is None:
             kernel = self._kernels[variant, name] = _module(self.xp, variant).get_function(name)
-        if shared > kernel.max_dynamic_shared_size_bytes:
-            kernel.max_dynamic_shared_size_bytes = shared
+        kernel.max_dynamic_shared_size_bytes = max(kernel.max_dynamic_shared_size_bytes, shared)
         kernel((grid[0],), (grid[1],), tuple(map(np.int64, args)), shared_mem=shared)
 
 
@@ -83,7 +86,7 @@ def find_device() -> CudaDevice | None:
         return _device(cupy) if cupy.cuda.runtime.getDeviceCount() > 0 else None
     except ImportError:
         return None
-    except Exception as error:  # noqa: BLE001 - whatever a driver that is not there makes CuPy raise
+    except Exception as error:
         if type(error).__module__.startswith("cupy"):
             return None
         raise

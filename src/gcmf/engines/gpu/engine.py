@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from gcmf.engines.base import Block, Floats, Given, Problem, State
     from gcmf.engines.gpu.device import Device, DeviceArray
 
+
+class _Partners(NamedTuple):
+    """The partners of a block, to be packed."""
+
+    block: Block
+    b: int
+    n_factors: int
+    room: int
+    """Where they are packed; the same for several blocks that see the same."""
+    at: tuple[int, ...]
+    """Where the device has the offset of θ, and for each factor which one it meets, and mean and variance of scales."""
 
 
 class GpuEngine(DeviceState):
@@ -183,31 +194,33 @@ class GpuEngine(DeviceState):
         work.draw(given.key, e, guarded=self._guarded[e], again=again)
         work.set(n_columns=s.mean[e].shape[1])
         work.lend(mean=s.mean[e], var=s.var[e])
-        packed, offsets = set[int](), []
+        partners, packed = list[_Partners](), set[int]()
         for b, block in enumerate(blocks):
             slope, squares = float(given.slope[block.relation]), block.likelihood.least_squares
             # Each relation scales its partners by itself; where none does, one room serves all relations of a set.
             room = block.other if given.scales is None and block.other != e else -1 - block.layer
-            of_block = work.blocks[b : b + 1]
-            of_block["slope"], of_block["scale"] = slope, -2.0 * slope if squares else 1.0
-            of_block["pairs"] = self._device.address(self._pairs_of(room, block.other, 2 * width))
-            of_block["partner_bias"] = self._device.address(self._pairs_of(1000 + block.layer, block.other, 2))
-            of_block["bias"] = self._device.address(s.bias_mean[block.layer])
-            of_block["bias_var"] = self._device.address(s.bias_var[block.layer])
-            of_block["parameters"] = work.packet.add(np.asarray(given.parameters[block.relation], np.float64))
+            record = work.blocks[b : b + 1]
+            record["slope"], record["scale"] = slope, -2.0 * slope if squares else 1.0
+            record["pairs"] = self._device.address(self._pairs_of(room, block.other, 2 * width))
+            record["partner_bias"] = self._device.address(self._pairs_of(1000 + block.layer, block.other, 2))
+            record["bias"] = self._device.address(s.bias_mean[block.layer])
+            record["bias_var"] = self._device.address(s.bias_var[block.layer])
+            record["parameters"] = work.packet.add(np.asarray(given.parameters[block.relation], np.float64))
             seen = _seen(block, on, given)
-            offsets.append((work.packet.add(np.array([block.offset])), [work.packet.add(a) for a in seen], room))
+            at = work.packet.add(np.array([block.offset])), *map(work.packet.add, seen)
+            partners.append(_Partners(block, b, len(on), room, at))
             if block.other == e:
                 self._set_own(work, e, b, on, seen)
         reach = self._xp.zeros((len(blocks), 4, width), np.float64)
         work.blocks["reach"] = self._device.address(reach) + 32 * width * np.arange(len(blocks))
         work.reach = reach
         work.send()
-        for b, (block, (offset, seen_at, room)) in enumerate(zip(blocks, offsets, strict=True)):
-            self._pack(work, b, block, len(on), offset, seen_at, fresh=room not in packed)
-            packed.add(room)
-            if work.guarded and block.likelihood.mild and block.other != e:
-                reach[b] = self._reach(self._pairs[room], self._problem.sizes[block.other], width)
+        for of_block in partners:
+            self._pack(work, of_block, fresh=of_block.room not in packed)
+            packed.add(of_block.room)
+            if work.guarded and work.blocks["mild"][of_block.b]:
+                d = self._problem.sizes[of_block.block.other]
+                reach[of_block.b] = self._reach(self._pairs[of_block.room], d, width)
         return work
 
     def _pass_of(self, e: int, width: int) -> Pass:
@@ -237,17 +250,19 @@ class GpuEngine(DeviceState):
             self._pairs[room] = self._xp.empty(size, self._dtype)
         return self._pairs[room]
 
-    def _pack(self, work: Pass, b: int, block: Block, n: int, offset: int, seen: list[int], *, fresh: bool) -> None:
-        """Pack the partners of block b; `fresh`: their factors have not been packed yet."""
-        s, d, address, of_block = self._state, self._problem.sizes[block.other], self._device.address, work.blocks[b]
-        mean, var, theirs = s.mean[block.other], s.var[block.other], block.other_layer
+    def _pack(self, work: Pass, partners: _Partners, *, fresh: bool) -> None:
+        """Pack the partners of a block; `fresh`: their factors have not been packed yet."""
+        block, (offset, *seen), address, record = partners.block, partners.at, self._device.address, work.blocks
+        s, d, theirs = self._state, self._problem.sizes[block.other], block.other_layer
+        mean, var = s.mean[block.other], s.var[block.other]
         if fresh:
             grid = -(-(d + 1) * work.width // 256), 256
-            args = (address(mean), address(var), d, mean.shape[1], n, *seen, int(of_block["pairs"]))
+            pairs = int(record["pairs"][partners.b])
+            args = (address(mean), address(var), d, mean.shape[1], partners.n_factors, *seen, pairs)
             self._device.run(work.variant, "pack", grid, args)
-        biases = address(s.bias_mean[theirs]), address(s.bias_var[theirs])
+        args = address(s.bias_mean[theirs]), address(s.bias_var[theirs]), d, offset
         grid = -(-(d + 1) // 256), 256
-        self._device.run(work.variant, "pack_bias", grid, (*biases, d, offset, int(of_block["partner_bias"])))
+        self._device.run(work.variant, "pack_bias", grid, (*args, int(record["partner_bias"][partners.b])))
 
     def _reach(self, pairs: DeviceArray, d: int, width: int) -> DeviceArray:
         """The largest ū², ū² + ũ (or more) and ũ of each factor, and first in the last row the largest |ū_j|²."""

@@ -12,7 +12,6 @@ from gcmf.engines.gpu.source import DENSE, FILLED, LISTED, VALUE_TYPES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.data.cells import Side
     from gcmf.engines.base import Block
     from gcmf.engines.gpu.device import Device, DeviceArray
     from gcmf.engines.order import Order
@@ -46,7 +45,7 @@ class HeldCells:
             layout, n_visited = FILLED, side.covered * len(side.members)
             arrays["members"] = xp.asarray(side.members)
             if side.stride:
-                layout, indptr = DENSE, _starts(side)
+                layout, indptr = DENSE, _starts(side.covered, len(side.members))
                 value = np.ascontiguousarray(side.matrix).ravel()
         arrays |= {"indptr": xp.asarray(indptr), "value": xp.asarray(value)}
         if layout != DENSE:
@@ -58,11 +57,11 @@ class HeldCells:
         return cls(arrays, numbers, n_visited.astype(np.int64))
 
 
-def _starts(side: Side) -> Integers:
+def _starts(covered: NDArray[np.bool_], width: int) -> Integers:
     """Where the values of each entity begin in a matrix that lies by rows."""
-    starts = np.zeros(len(side.indptr), np.int64)
-    owners = np.flatnonzero(side.covered)
-    starts[owners] = np.arange(len(owners)) * len(side.members)  # type: ignore[arg-type]  # it is dense
+    starts = np.zeros(len(covered) + 1, np.int64)
+    owners = np.flatnonzero(covered)
+    starts[owners] = np.arange(len(owners)) * width
     return starts
 
 

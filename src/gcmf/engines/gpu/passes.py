@@ -1,4 +1,4 @@
-"""One pass over the rows of an entity set on the device: what kernels are given, and which of them run in what order."""
+"""One pass over the rows of an entity set on the device: what kernels are given, and in which order they run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 #: Threads of a block where each warp has a row of its own.
 THREADS = 128
+#: Which rows of a batch a kernel looks at; and where those before and after a step are compared, which forms.
+ALL, BUSY = 0, 1
+BACK, FORTH = 0, 1
 
 
 class Packet:
@@ -82,7 +85,7 @@ class Pass:
             of_block["tasks"], of_block["firsts"] = device.address(pieces.tasks), device.address(pieces.firsts)
             of_block["sums"], of_block["values"] = device.address(sums), device.address(self._values)
 
-    def set(self, **fields: float) -> None:
+    def set(self, **fields: int) -> None:
         """Set numbers and addresses of the pass."""
         for name, value in fields.items():
             self._record[name] = value
@@ -122,7 +125,7 @@ class Pass:
         # What mild cells are worth before a step is asked for later, if at all.
         self.blocks["valued"] = ~(self.guarded & self.blocks["mild"].astype(bool))
         whole = 0 if key is None else stream_key(key, e, again=again)
-        self.set(drawing=self.drawing, key=np.array(whole, np.uint64).view(np.int64))
+        self.set(drawing=self.drawing, key=int(np.array(whole, np.uint64).view(np.int64)))
 
     def send(self) -> None:
         """Bring all that was set to the device."""
@@ -191,7 +194,7 @@ class Pass:
         elif self.proposing:
             self._propose(batch)
         else:
-            self.rows("write_rows", n, at, n, False)
+            self.rows("write_rows", n, at, n, ALL)
         for b in np.flatnonzero(wanted).tolist():
             if squares[b] or not self.guarded:
                 self.bound(batch, b)
@@ -208,16 +211,16 @@ class Pass:
         """Where a step lowers a row's share of the bound, go back halfway, some times, and then altogether."""
         at, n, busy = batch.at, batch.n, self.rooms["busy"]
         self.rows("guard_rows", n, n)
-        self.rows("write_rows", n, at, n, False)
+        self.rows("write_rows", n, at, n, ALL)
         if not int(busy[:n].sum()):
             return
         looked_at = np.flatnonzero(self.blocks["least_squares"] == 0).tolist()
-        self.rows("swap_rows", n, n, True)
+        self.rows("swap_rows", n, n, BUSY)
         for b in np.flatnonzero(self.blocks["mild"]).tolist():
             self.measure(batch, b, "worth", some=True)
-        self.rows("swap_rows", n, n, True)
+        self.rows("swap_rows", n, n, BUSY)
         for turn in range(MAX_HALVINGS + 2):
-            self.rows("write_rows", n, at, n, True)
+            self.rows("write_rows", n, at, n, BUSY)
             for b in looked_at:
                 self.measure(batch, b, "after", some=True)
             self.rows("judge_rows", n, at, n, turn >= MAX_HALVINGS)
@@ -227,13 +230,13 @@ class Pass:
     def _propose(self, batch: Batch) -> None:
         """Take proposals as Metropolis does: `propose_row` in row_kernels.py has the formula."""
         at, n = batch.at, batch.n
-        self.rows("compare_rows", n, at, n, True, shared=True)
+        self.rows("compare_rows", n, at, n, FORTH, shared=True)
         for b in np.flatnonzero(self.blocks["proposed"]).tolist():
             self.sum(batch, b)
-        self.rows("compare_rows", n, at, n, False, shared=True)
+        self.rows("compare_rows", n, at, n, BACK, shared=True)
         self.rows("decide_rows", n, at, n)
-        self.rows("swap_rows", n, n, True)
-        self.rows("write_rows", n, at, n, False)
+        self.rows("swap_rows", n, n, BUSY)
+        self.rows("write_rows", n, at, n, ALL)
 
     # --- sums over rows ---------------------------------------------------------------------------------------
 

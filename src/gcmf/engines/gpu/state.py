@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from gcmf.engines.host import HostState
 if TYPE_CHECKING:
     from gcmf.engines.base import Array, Floats, Problem
     from gcmf.engines.gpu.device import Device, DeviceArray
-
 
 
 class DeviceState(HostState):
@@ -66,14 +65,14 @@ class DeviceState(HostState):
         state = self._writable()
         for layer in np.flatnonzero(step).tolist():
             bias = state.bias_mean[layer]
-            bias += self._there[layer].astype(bias.dtype) * bias.dtype.type(step[layer])
+            bias[...] = bias + self._there[layer].astype(bias.dtype) * bias.dtype.type(step[layer])
 
     def leap(self, slot: str, length: float) -> tuple[Floats, Floats]:
         """ū ← ū + length (ū − what was kept), and so the biases."""
         state, old, xp = self._writable(), self._kept[slot], self._xp
         for now, before in ((state.mean, old.mean), (state.bias_mean, old.bias_mean)):
             for array, start in zip(now, before, strict=True):
-                array += array.dtype.type(length) * (array - start)
+                array[...] = array + array.dtype.type(length) * (array - start)
         square, _ = self._factor_sums(state.mean, state.var)
         sums = []
         for b, v in zip(state.bias_mean, state.bias_var, strict=True):
@@ -107,4 +106,5 @@ class DeviceState(HostState):
         return found[0], found[1]
 
     def _product(self, a: Array, T: Floats) -> Array:
-        return self._xp.ascontiguousarray((a.astype(np.float64) @ self._xp.asarray(T)).astype(a.dtype))
+        product: Array = self._xp.ascontiguousarray((a.astype(np.float64) @ self._xp.asarray(T)).astype(a.dtype))
+        return product
