@@ -48,7 +48,7 @@ def test_sweeps_raise_the_bound(device, drawn, seed):
     assert np.all(np.diff(trace) >= -fall * np.maximum(np.abs(trace[:-1]), 1.0))
 
 
-def toy(n=30):
+def toy(n=20):
     rng = np.random.default_rng(0)
     u, v = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
     ratings, liked = u @ v.T + 0.5 * rng.normal(size=(n, n)), (u @ v.T + rng.logistic(size=(n, n)) > 0).astype(float)
@@ -59,8 +59,8 @@ def toy(n=30):
 @pytest.mark.parametrize("inference", ["vb", "gibbs"])
 def test_a_fit_is_that_of_the_compiled_engine_and_the_same_each_time(device, inference):
     data = toy()
-    options = {"max_iter": 25, "random_state": 0, "dtype": "float64", "progress": False, "inference": inference,
-               "n_samples": 5, "n_burn": 3, "tol": 1e-4}  # fmt: skip
+    options = {"max_iter": 200, "random_state": 0, "dtype": "float64", "progress": False, "inference": inference,
+               "n_samples": 5, "n_burn": 3, "tol": 1e-3}  # fmt: skip
     first, again, cpu = (GCMF(3, device=name, **options).fit(data) for name in ("gpu", "gpu", "cpu"))
     np.testing.assert_array_equal(first.predict("ratings"), again.predict("ratings"))
     if inference == "vb":
@@ -103,11 +103,10 @@ def x_of(x):
     return Collection([Relation("x", "a", "b", x)])
 
 
-def test_large_systems_leave_fast_memory(device):
+@gpu.with_compiler
+def test_large_systems_leave_fast_memory():
     """More factors than a block of threads has room for."""
-    if device == "gpu":
-        pytest.skip("its fast memory holds all that this test would fit in a second")
-    sample = random_sample(toy(12), FitOptions(n_factors=8, dtype="float64"), np.random.default_rng(0))
+    sample = random_sample(toy(12), FitOptions(n_factors=40, dtype="float64"), np.random.default_rng(0))
     small = EmulatedDevice()
     small.shared_bytes = 256
     states = []

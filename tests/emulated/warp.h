@@ -57,6 +57,10 @@ template <typename T> T from_lane(T x, int lane) {
 }
 template <typename T> T across(T x, int mask) { return from_lane(x, current ^ mask); }
 
+inline void begin_copy(float* to, const float* from) { memcpy(to, from, 16); }
+inline void commit_copies() {}
+inline void await_copies() {}
+template <typename T> T fixed(const T* from) { return *from; }
 inline unsigned bits_of(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
 inline float float_of(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 

@@ -10,7 +10,7 @@ from gcmf.engines.base import Swept
 from gcmf.engines.gpu.device import require_device
 from gcmf.engines.gpu.layout import HeldCells, Plan
 from gcmf.engines.gpu.passes import Pass
-from gcmf.engines.gpu.source import Variant, kind_of, n_sums, width_of
+from gcmf.engines.gpu.source import GROUP, Variant, kind_of, n_sums, width_of
 from gcmf.engines.gpu.state import DeviceState
 from gcmf.engines.host import no_scaling
 from gcmf.engines.order import order_of
@@ -220,7 +220,7 @@ class GpuEngine(DeviceState):
             packed.add(of_block.room)
             if work.guarded and work.blocks["mild"][of_block.b]:
                 d = self._problem.sizes[of_block.block.other]
-                reach[of_block.b] = self._reach(self._pairs[of_block.room], d, width)
+                reach[of_block.b] = self._reach(work, of_block.b, d)
         return work
 
     def _pass_of(self, e: int, width: int) -> Pass:
@@ -264,15 +264,14 @@ class GpuEngine(DeviceState):
         grid = -(-(d + 1) // 256), 256
         self._device.run(work.variant, "pack_bias", grid, (*args, int(record["partner_bias"][partners.b])))
 
-    def _reach(self, pairs: DeviceArray, d: int, width: int) -> DeviceArray:
-        """The largest ū², ū² + ũ (or more) and ũ of each factor, and first in the last row the largest |ū_j|²."""
-        xp = self._xp
-        rows = pairs[: d * 2 * width].reshape(d, 2 * width)
-        mean, var = rows[:, :width], rows[:, width:]
-        square, most = xp.abs(mean).max(axis=0).astype(np.float64) ** 2, var.max(axis=0).astype(np.float64)
-        length = xp.zeros(width)
-        length[0] = (mean * mean).sum(axis=1).max() * (1.0 + 1e-5)
-        return xp.stack([square, square + most, most, length])
+    def _reach(self, work: Pass, b: int, d: int) -> DeviceArray:
+        """The largest ū², ū² + ũ and ũ of each factor of the partners of block b, and the largest |ū_j|², (4, width)."""
+        n_groups = -(-d // GROUP)
+        out = self._xp.empty((n_groups, 4 * work.width), np.float64)
+        grid = -(-n_groups // 4), 128
+        args = int(work.blocks["pairs"][b]), d, self._device.address(out)
+        self._device.run(work.variant, "find_reach", grid, args)
+        return out.max(axis=0).reshape(4, work.width)
 
     def _set_own(self, work: Pass, e: int, b: int, on: NDArray[np.intp], seen: tuple[NDArray[Any], ...]) -> None:
         """Say what is to be written of each row for block b, whose partners are rows of this set."""

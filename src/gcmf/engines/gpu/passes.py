@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, is_proposed, stream_key
-from gcmf.engines.gpu.source import BLOCK, GROUP, PASS, Variant, kind_of, n_sums
+from gcmf.engines.gpu.source import BLOCK, GROUP, PASS, Variant, cell_bytes, cell_threads, kind_of, n_sums, solve_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -104,8 +104,7 @@ class Pass:
         self._expect("prior_precision", prior.precision[:, on])
         self._expect("bias_prior_mean", prior.bias_mean)
         self._expect("bias_prior_precision", np.atleast_2d(prior.bias_precision))
-        n = len(on) + len(self.blocks)
-        self._system_bytes = 8 * (n * (n + 1) // 2 + 3 * n)
+        self._solve_bytes, self._system_bytes = solve_bytes(len(on), len(self.blocks), self.width)
 
     def _expect(self, name: str, values: NDArray[np.float64]) -> None:
         each = len(values) > 1
@@ -133,12 +132,12 @@ class Pass:
         for name in PASS.names or ():
             if name in self.rooms:
                 room[name] = device.address(self.rooms[name])
-        self._shared = self._system_bytes * (THREADS // 32)
-        self._threads = THREADS
-        if self._shared > device.shared_bytes:
-            self._shared, self._threads = self._system_bytes, 32
+        self._shared, self._threads = max(self._solve_bytes, self._system_bytes), 32
         room["room"] = 0
-        if self._shared > device.shared_bytes:
+        if self._shared * (THREADS // 32) <= device.shared_bytes:
+            self._shared, self._threads = self._shared * (THREADS // 32), THREADS
+        elif self._shared > device.shared_bytes:
+            # Too many factors for fast memory: their systems lie where everything does.
             n = self._system_bytes // 8
             if "room" not in self._alive or self._alive["room"].size < self.plan.largest * n:
                 self._alive["room"] = device.xp.empty(max(self.plan.largest, 1) * n, np.float64)
@@ -164,19 +163,23 @@ class Pass:
         """Sum up the cells of the rows in block b."""
         first, n = batch.tasks[b]
         variant = self.variant._replace(kind=self._kinds[b], drawing=self._drawn[b])
-        grid = -(-n // (THREADS // 32)), THREADS
-        self._device.run(variant, "sum_cells", grid, (self._at, b, batch.at, first, n))
+        self._over_cells(variant, "sum_cells", n, (self._at, b, batch.at, first, n))
         first, n = batch.long_rows[b]
         if n:
             at = self._device.address(self.plan.pieces[b].long_rows) + 16 * first
             self._device.run(self.variant, "add_pieces", (n, THREADS), (self._at, b, at))
 
+    def _over_cells(self, variant: Variant, name: str, n: int, args: tuple[int, ...]) -> None:
+        """Run a kernel with a warp for each of n tasks."""
+        threads = cell_threads(self.width)
+        grid = -(-n // (threads // 32)), threads
+        self._device.run(variant, name, grid, args, shared=cell_bytes(variant))
+
     def measure(self, batch: Batch, b: int, out: str, *, some: bool = False) -> None:
         """What the cells of block b are worth, cell by cell, into a column of `out`; of all rows, or of busy ones."""
         first, n = batch.tasks[b]
         variant = self.variant._replace(kind=self._kinds[b])
-        grid = -(-n // (THREADS // 32)), THREADS
-        self._device.run(variant, "measure_cells", grid, (self._at, b, batch.at, first, n, some))
+        self._over_cells(variant, "measure_cells", n, (self._at, b, batch.at, first, n, some))
         at, grid = self._device.address(self.rooms[out]), (-(-batch.n // THREADS), THREADS)
         self._device.run(self.variant, "add_values", grid, (self._at, b, batch.at, batch.n, at, some))
 

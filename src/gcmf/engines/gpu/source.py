@@ -104,7 +104,7 @@ def source_of(variant: Variant) -> str:
     """The source of all kernels of a variant."""
     names = ["sums.cuh", "random.cuh"]
     if variant.kind is None:
-        names += ["system.cuh", "rows.cu", "totals.cu"]
+        names += ["system.cuh", "narrow.cuh", "rows.cu", "totals.cu"]
     else:
         names += ["polya_gamma.cuh", "likelihoods.cuh", "gram.cuh", "cells.cu"]
     texts = [_defined(variant), _read("warp.cuh"), *map(_struct, ("Block", "Pass"), (BLOCK_FIELDS, PASS_FIELDS))]
@@ -119,19 +119,38 @@ def _defined(variant: Variant) -> str:
         "real": "float" if single else "double", "SINGLE_PRECISION": int(single), "WIDTH": variant.width,
         "GROUP": GROUP, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED, "SINGLE": SINGLE,
         "DOUBLE": DOUBLE, "DRAWING": int(variant.drawing), **_CODES,
-        "KIND": _CODES[variant.kind or SQUARES], **tuning(variant),
+        "BYTES": BYTES, "KIND": _CODES[variant.kind or SQUARES], "CELL_THREADS": cell_threads(variant.width),
+        **tuning(variant),
     }  # fmt: skip
     return "\n".join(f"#define {name} {value}" for name, value in constants.items())
+
+
+def cell_threads(width: int) -> int:
+    """Threads of a block that goes over cells: as many as have room for their partners in fast memory."""
+    return 64 if width <= 32 else 32
+
+
+def cell_bytes(variant: Variant) -> int:
+    """Fast memory of such a block: two times 32 partners for each warp, where small matrices are multiplied."""
+    tensor = variant.dtype == "float32" and variant.width <= 64
+    return 2 * cell_threads(variant.width) * (2 * variant.width + 8) * 4 if tensor else 0
+
+
+def solve_bytes(n_factors: int, n_blocks: int, width: int) -> tuple[int, int]:
+    """Fast memory that one warp needs to solve for a row, and to have its system as a whole."""
+    n = n_factors + n_blocks
+    system = 8 * (n * (n + 1) // 2 + 3 * n)
+    return (8 * (33 * width + 35 * n_blocks) if width <= 32 else system), system
 
 
 def tuning(variant: Variant) -> dict[str, int]:
     """What measurements on an H200 say of registers: docs/engine.md.
 
-    How many loads of eight cells a warp begins at once, how many blocks of warps share a multiprocessor, whether the
+    How many eights of cells a warp multiplies at once, how many blocks of warps share a multiprocessor, whether the
     products of 32 cells are summed apart, and after how many cells sums in float32 go to float64: bounds their error.
     """
     narrow = variant.width <= 32
-    return {"EIGHTS_AT_ONCE": 2 if narrow else 1, "BLOCKS": 3 if narrow else 2, "SUMMED_APART": int(narrow),
+    return {"EIGHTS_AT_ONCE": 2 if narrow else 1, "BLOCKS": 6, "SUMMED_APART": int(narrow),
             "FLUSH": 512 if narrow else 128}  # fmt: skip
 
 

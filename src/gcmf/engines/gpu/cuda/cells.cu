@@ -1,5 +1,13 @@
 // The passes over cells: `sum_cells` for a row's system, `measure_cells` for what its cells are worth. One warp per task.
 
+struct Raw {  // a cell as it lies in memory: nothing is done with it until it must have come
+    int partner;
+    float single, times;
+    double whole;
+    unsigned char code;
+    bool there;
+};
+
 struct Cell {
     int partner;     // `nowhere` if there is no such cell
     real x, times;   // standardised value; how many cells it stands for
@@ -26,28 +34,94 @@ DEVICE double filled_value(const Block& block, word row, int c) {
     return first < last && block.partner[first] == c ? value_at(block, first) : 0.0;
 }
 
-DEVICE Cell load_cell(const Block& block, word row, word begin, int c, int last) {
-    Cell cell = {(int)block.nowhere, 0, 0, 0, 0};
-    if (c >= last) return cell;
-    double x;
-    int partner;
-    real times = 1;
-    if (block.layout == LISTED) {
-        partner = block.partner[begin + c];
-        x = value_at(block, begin + c);
-        if (block.weight != 0) times = block.weight[begin + c];
-    } else {
-        partner = block.members[c];
-        x = block.layout == DENSE ? value_at(block, begin + c) : filled_value(block, row, c);
-        if (isnan(x)) return cell;
+DEVICE Raw load_raw(const Block& block, word row, word begin, int c, int last) {
+    Raw raw = {0, 0, 1, 0, 0, c < last};
+    if (!raw.there) return raw;
+    if (block.layout == FILLED) {
+        raw.partner = block.members[c];
+        raw.whole = filled_value(block, row, c);
+        return raw;
     }
-    cell.partner = partner;
+    word at = begin + c;
+    raw.partner = block.layout == LISTED ? fixed(block.partner + at) : fixed(block.members + c);
+    if (block.value_type == SINGLE)
+        raw.single = fixed((const float*)block.value + at);
+    else if (block.value_type == DOUBLE)
+        raw.whole = fixed((const double*)block.value + at);
+    else
+        raw.code = fixed((const unsigned char*)block.value + at);
+    if (block.weight != 0) raw.times = fixed(block.weight + at);
+    return raw;
+}
+
+DEVICE Cell settle_cell(const Block& block, const Raw& raw) {
+    Cell cell = {(int)block.nowhere, 0, 0, 0, 0};
+    if (!raw.there) return cell;
+    double x = raw.whole;
+    if (block.layout != FILLED && block.value_type == SINGLE) x = raw.single;
+    if (block.layout != FILLED && block.value_type == BYTES) x = raw.code == 255 ? nan("") : (double)raw.code;
+    if (isnan(x)) return cell;
+    cell.partner = raw.partner;
     cell.x = (real)((x - block.center) * block.inverse_scale);
-    cell.times = times;
-    cell.bias = block.partner_bias[2 * (word)partner];
-    cell.bias_var = block.partner_bias[2 * (word)partner + 1];
+    cell.times = raw.times;
+    cell.bias = block.partner_bias[2 * (word)cell.partner];
+    cell.bias_var = block.partner_bias[2 * (word)cell.partner + 1];
     return cell;
 }
+
+// The cells of a task, 32 after the other: while these are worked on, the partners of the next ones are copied to fast
+// memory, and those after them are read.
+struct Cells {
+    const Block& block;
+    word row, begin;
+    int start, last;
+    Raw raw;
+    Cell next;
+#if TENSOR
+    float *room, *other;
+#endif
+
+    DEVICE Cells(const Block& block, word row, const Task& task)
+        : block(block), row(row), begin(block.indptr[row]), start(task.first), last(task.last) {
+#if TENSOR
+        room = (float*)shared_room + (threadIdx.x >> 5) * (64 * STRIDE) + 32 * STRIDE;
+        other = room - 32 * STRIDE;
+#endif
+        raw = load_raw(block, row, begin, start + lane_of(), last);
+        advance();
+    }
+
+    // Settle the cells that were read, begin to copy their partners, and read 32 more.
+    DEVICE void advance() {
+        next = settle_cell(block, raw);
+#if TENSOR
+        if (start < last) begin_partners(block.pairs, next.partner, other);
+        commit_copies();
+        float* kept = room;
+        room = other;
+        other = kept;
+#endif
+        start += 32;
+        raw = load_raw(block, row, begin, start + lane_of(), last);
+    }
+
+    // The next 32 cells, while there are any; their partners are in fast memory, at the room that is returned.
+    DEVICE bool take(Cell& cell, const real*& partners) {
+        if (start - 32 >= last) return false;
+        cell = next;
+        meet();
+#if TENSOR
+        partners = room;
+        advance();
+        await_copies();
+        meet();
+#else
+        partners = block.pairs;
+        advance();
+#endif
+        return true;
+    }
+};
 
 struct Row {  // the parameters of the row at hand, each lane with those that it needs
 #if TENSOR
@@ -80,7 +154,7 @@ DEVICE Row load_row(const Pass* pass, const Block& block, word b, word slot) {
 }
 
 // m = ū_i·ū_j + b̄_i + b̄_j and v = Σ [(ū_i² + ũ_i) ũ_j + ũ_i ū_j²] + b̃_i + b̃_j of each lane's cell.
-DEVICE void predict(const Row& row, const Block& block, const Cell& cell, real& m, real& v) {
+DEVICE void predict(const Row& row, const real* partners, const Cell& cell, real& m, real& v) {
     m = v = 0;
 #if TENSOR
     int lane = lane_of(), g = lane >> 2, t = lane & 3;
@@ -89,7 +163,7 @@ DEVICE void predict(const Row& row, const Block& block, const Cell& cell, real& 
         float theta[2], wide[2];
 #pragma unroll
         for (int half = 0; half < 2; half++) {
-            const float* from = block.pairs + (word)from_lane(cell.partner, eight + 4 * half + t) * (2 * WIDTH) + OWN * g;
+            const float* from = partners + (eight + 4 * half + t) * STRIDE + OWN * g;
             float u[OWN], u_var[OWN], a = 0, c = 0;
             read_own(u, from);
             read_own(u_var, from + WIDTH);
@@ -112,7 +186,7 @@ DEVICE void predict(const Row& row, const Block& block, const Cell& cell, real& 
         }
     }
 #else
-    const real* from = block.pairs + (word)cell.partner * (2 * WIDTH);
+    const real* from = partners + (word)cell.partner * (2 * WIDTH);
     for (int k = 0; k < WIDTH; k++) {
         real u = (real)row.mean[k], u_var = (real)row.var[k], p = from[k], p_var = from[WIDTH + k];
         m += u * p;
@@ -123,25 +197,25 @@ DEVICE void predict(const Row& row, const Block& block, const Cell& cell, real& 
     v += row.bias_var + cell.bias_var;
 }
 
-KERNEL BOUNDED(128, BLOCKS) sum_cells(const Pass* pass, word b, word at, word first_task, word n_tasks) {
+KERNEL BOUNDED(CELL_THREADS, BLOCKS) sum_cells(const Pass* pass, word b, word at, word first_task, word n_tasks) {
     if (warp_of() >= n_tasks) return;
     const Block& block = pass->blocks[b];
     const Task task = block.tasks[first_task + warp_of()];
-    const word row = pass->rows[at + task.slot], begin = block.indptr[row];
+    const word row = pass->rows[at + task.slot];
     const int lane = lane_of();
     double* out = block.sums + (word)task.out * SUMS;
     double weight = 0, targets = 0, squares = 0, value = 0, bias_spread = 0;
     bool fresh = true;
-    int pending = 0;
+    int pending = 0, done = task.first;
     Sums sums;
     sums.clear();
 #if !LEAST_SQUARES
     const Row own = load_row(pass, block, b, task.slot);
 #endif
-    Cell next = load_cell(block, row, begin, task.first + lane, task.last);
-    for (int start = task.first; start < task.last; start += 32) {
-        const Cell cell = next;
-        if (start + 32 < task.last) next = load_cell(block, row, begin, start + 32 + lane, task.last);
+    Cells cells(block, row, task);
+    Cell cell;
+    const real* partners;
+    while (cells.take(cell, partners)) {
         real w, wt;
 #if LEAST_SQUARES
         const real t = cell.x - cell.bias;
@@ -150,11 +224,11 @@ KERNEL BOUNDED(128, BLOCKS) sum_cells(const Pass* pass, word b, word at, word fi
         squares += (double)wt * t;
 #else
         real m, v, times = cell.times * (cell.x == 0 ? (real)block.zero_weight : (real)1);
-        predict(own, block, cell, m, v);
+        predict(own, partners, cell, m, v);
         w = wt = 0;
         if (times > 0) {
 #if DRAWING
-            Stream stream = begin_stream((bits)pass->key, start + lane, row, b + 1);
+            Stream stream = begin_stream((bits)pass->key, done + lane, row, b + 1);
             const Weighed weighed = draw_weight(cell.x, m, times, block.parameters, stream);
             w = weighed.w;
             wt = weighed.wz;
@@ -170,19 +244,19 @@ KERNEL BOUNDED(128, BLOCKS) sum_cells(const Pass* pass, word b, word at, word fi
         weight += w;
         targets += wt;
         bias_spread += (double)w * cell.bias_var;
-        const bool first_chunk = start == task.first;
-        sums.add(block.pairs, cell.partner, w, wt, out, first_chunk);
-#if !TENSOR
-        fresh = PANELS == 1;
-#endif
-        pending += 32;
 #if TENSOR
-        if (pending >= FLUSH && start + 32 < task.last) {
+        sums.add(partners, w, wt);
+        pending += 32;
+        if (pending >= FLUSH && done + 32 < task.last) {
             sums.flush(out, fresh);
             fresh = false;
             pending = 0;
         }
+#else
+        sums.add(partners, cell.partner, w, wt, out, done == task.first);
+        fresh = PANELS == 1;
 #endif
+        done += 32;
     }
     sums.flush(out, fresh);
     weight = sum_of_lanes(weight);
@@ -200,18 +274,20 @@ KERNEL BOUNDED(128, BLOCKS) sum_cells(const Pass* pass, word b, word at, word fi
 }
 
 // The value of the cells at the rows' parameters, by task; only of rows that are `busy`, if `some` is set.
-KERNEL measure_cells(const Pass* pass, word b, word at, word first_task, word n_tasks, word some) {
+KERNEL BOUNDED(CELL_THREADS, BLOCKS) measure_cells(const Pass* pass, word b, word at, word first_task, word n_tasks,
+                                                   word some) {
     if (warp_of() >= n_tasks) return;
     const Block& block = pass->blocks[b];
     const Task task = block.tasks[first_task + warp_of()];
     if (some && !pass->busy[task.slot]) return;
-    const word row = pass->rows[at + task.slot], begin = block.indptr[row];
     const Row own = load_row(pass, block, b, task.slot);
     double total = 0;
-    for (int start = task.first; start < task.last; start += 32) {
-        const Cell cell = load_cell(block, row, begin, start + lane_of(), task.last);
+    Cells cells(block, pass->rows[at + task.slot], task);
+    Cell cell;
+    const real* partners;
+    while (cells.take(cell, partners)) {
         real m, v;
-        predict(own, block, cell, m, v);
+        predict(own, partners, cell, m, v);
 #if LEAST_SQUARES
         const double away = (double)cell.x - (double)m;
         total += (away * away + (double)v) * cell.times;

@@ -1,6 +1,7 @@
 // The sums of a task's cells, 32 at a time, each lane with one of them: its partner, weight w and weighted target wt.
 // Two ways to have Σ w ū ūᵀ: by products of small matrices (float32 up to 64 factors), or by panels of 32 × 32 factors.
 // In the row of a partner its means come first, then its variances; beyond the last partner stands a row of zeros.
+// For the first way, partners' rows are copied to fast memory: those of the next 32 cells, while these are worked on.
 
 #define TENSOR (SINGLE_PRECISION && WIDTH <= 64)
 #define UNWEIGHED (KIND == SQUARES_KIND)
@@ -13,6 +14,16 @@ DEVICE void put(double* out, int place, double value, bool fresh) { out[place] =
 #define OWN (WIDTH / 8)
 #define PAIRS (OWN / 2)
 #define TILES (PAIRS * (PAIRS + 1))
+// Where a partner's row begins in fast memory: a little apart, so that lanes do not wait for each other.
+#define STRIDE (2 * WIDTH + 8)
+
+DEVICE void begin_partners(const float* pairs, int partner, float* room) {
+#pragma unroll
+    for (int n = 0; n < WIDTH / 2; n++) {
+        int unit = 32 * n + lane_of(), cell = unit / (WIDTH / 2), part = unit % (WIDTH / 2);
+        begin_copy(room + cell * STRIDE + 4 * part, pairs + (word)from_lane(partner, cell) * (2 * WIDTH) + 4 * part);
+    }
+}
 
 // Eights of cells whose loads a warp begins at once.
 constexpr int at_once = EIGHTS_AT_ONCE;
@@ -54,7 +65,7 @@ struct Sums {
         for (int q = 0; q < OWN; q++) target[q] = first[q] = spread[q] = 0;
     }
 
-    DEVICE void add(const float* pairs, int partner, float w, float wt, double*, bool) {
+    DEVICE void add(const float* room, float w, float wt) {
         int lane = lane_of(), g = lane >> 2, t = lane & 3;
         // The units that multiply do not round but cut off: so little is left to them, where registers allow.
 #if SUMMED_APART
@@ -69,10 +80,10 @@ struct Sums {
             Split right[2][OWN], left[2][OWN];
 #pragma unroll
             for (int half = 0; half < 2; half++) {
-                int cell = eight + 4 * half + t, j = from_lane(partner, cell);
+                int cell = eight + 4 * half + t;
                 float own_wt = from_lane(wt, cell), own_w = UNWEIGHED ? 1.0f : from_lane(w, cell);
                 float u[OWN], u_var[OWN];
-                const float* row = pairs + (word)j * (2 * WIDTH) + OWN * g;
+                const float* row = room + cell * STRIDE + OWN * g;
                 read_own(u, row);
                 read_own(u_var, row + WIDTH);
 #pragma unroll

@@ -27,6 +27,38 @@ KERNEL pack_bias(const real* bias, const real* bias_var, word d, word offset_at,
     out[2 * i + 1] = i < d ? bias_var[i] : (real)0;
 }
 
+// The largest ū², ū² + ũ and ũ of each factor among GROUP partners, and first in the last row the largest |ū_j|²,
+// (4, WIDTH): one warp for each group.
+KERNEL find_reach(const real* pairs, word d, double* out) {
+    word group = warp_of(), first = group * GROUP, end = smallest(first + GROUP, d);
+    if (first >= d) return;
+    out += group * 4 * WIDTH;
+    for (int k = lane_of(); k < WIDTH; k += 32) {
+        double square = 0.0, both = 0.0, spread = 0.0;
+        for (word i = first; i < end; i++) {
+            double u = pairs[i * (2 * WIDTH) + k], u_var = pairs[i * (2 * WIDTH) + WIDTH + k];
+            square = largest(square, u * u);
+            both = largest(both, u * u + u_var);
+            spread = largest(spread, u_var);
+        }
+        out[k] = square;
+        out[WIDTH + k] = both;
+        out[2 * WIDTH + k] = spread;
+        out[3 * WIDTH + k] = 0.0;
+    }
+    double longest = 0.0;
+    for (word i = first; i < end; i++) {
+        double length = 0.0;
+        for (int k = lane_of(); k < WIDTH; k += 32) {
+            double u = pairs[i * (2 * WIDTH) + k];
+            length += u * u;
+        }
+        longest = largest(longest, sum_of_lanes(length));
+    }
+    meet();
+    if (lane_of() == 0) out[3 * WIDTH] = longest;
+}
+
 // Copy the rows' parameters from the state.
 KERNEL load_rows(const Pass* pass, word at, word n) {
     word slot = warp_of();
@@ -77,38 +109,63 @@ KERNEL form_rows(const Pass* pass, word n, double* out) {
     }
 }
 
+// Keep the rows' parameters as those before a step.
+DEVICE void keep_row(const Pass* pass, word slot) {
+    for (int k = lane_of(); k < pass->n_factors; k += 32) {
+        word own = slot * WIDTH + k;
+        pass->old_mean[own] = pass->row_mean[own];
+        pass->old_var[own] = pass->row_var[own];
+    }
+    for (int b = lane_of(); b < pass->n_blocks; b += 32) {
+        word own = slot * pass->n_blocks + b;
+        pass->old_bias[own] = pass->row_bias[own];
+        pass->old_bias_var[own] = pass->row_bias_var[own];
+    }
+}
+
 // New parameters of the rows: variances 1/diag(A), and means that solve the system, or a draw from N(A⁻¹h, A⁻¹). Those
-// before stay in old_*; `ratio` is −½ log det A + ½ hᵀA⁻¹h.
+// before stay in old_*; `ratio` is −½ log det A + ½ hᵀA⁻¹h of a draw.
 KERNEL solve_rows(const Pass* pass, word at, word n) {
     word slot = warp_of();
     if (slot >= n) return;
     word row = pass->rows[at + slot], n_blocks = pass->n_blocks;
     int n_u = (int)pass->n_factors;
+    keep_row(pass, slot);
+#if WIDTH <= 32
+    double* U = shared_room + (threadIdx.x >> 5) * (33 * WIDTH + 35 * n_blocks);
+    double* of_biases = U + 33 * WIDTH;
+    Solved solved = solve_narrow(pass, slot, row, U, of_biases);
+    if (lane_of() < n_u) {
+        pass->row_mean[slot * WIDTH + lane_of()] = solved.y;
+        pass->row_var[slot * WIDTH + lane_of()] = solved.var;
+    }
+    double weight = solved.weight;
+    for (int b = lane_of(); b < n_blocks; b += 32) {
+        bool fitted = is_fitted(pass, b, slot);
+        pass->row_bias[slot * n_blocks + b] = fitted ? of_biases[35 * b + 34] : 0.0;
+        pass->row_bias_var[slot * n_blocks + b] = fitted && !pass->point ? 1.0 / of_biases[35 * b + 32] : 0.0;
+    }
+#else
     System s = system_of(pass, slot);
     fill_system(pass, slot, row, s);
-    for (int k = lane_of(); k < n_u; k += 32) {
-        word own = slot * WIDTH + k;
-        pass->old_mean[own] = pass->row_mean[own];
-        pass->old_var[own] = pass->row_var[own];
-        pass->row_var[own] = pass->point ? 0.0 : 1.0 / s.row(k)[k];
-    }
+    for (int k = lane_of(); k < n_u; k += 32)
+        pass->row_var[slot * WIDTH + k] = pass->point ? 0.0 : 1.0 / s.row(k)[k];
     for (int b = lane_of(); b < n_blocks; b += 32) {
-        word own = slot * n_blocks + b;
-        pass->old_bias[own] = pass->row_bias[own];
-        pass->old_bias_var[own] = pass->row_bias_var[own];
         bool fitted = is_fitted(pass, b, slot) && !pass->point;
-        pass->row_bias_var[own] = fitted ? 1.0 / s.row(n_u + b)[n_u + b] : 0.0;
+        pass->row_bias_var[slot * n_blocks + b] = fitted ? 1.0 / s.row(n_u + b)[n_u + b] : 0.0;
     }
     reduce(s);
+    double weight = 0.0;
     if (pass->drawing) {
-        double weight = log_weight(s);
-        if (lane_of() == 0) pass->ratio[slot] = -weight;
+        weight = log_weight(s);
         add_noise(pass, row, s);
     }
     substitute(s);
     for (int k = lane_of(); k < n_u; k += 32) pass->row_mean[slot * WIDTH + k] = s.y[k];
     for (int b = lane_of(); b < n_blocks; b += 32)
         pass->row_bias[slot * n_blocks + b] = is_fitted(pass, b, slot) ? s.y[n_u + b] : 0.0;
+#endif
+    if (pass->drawing && lane_of() == 0) pass->ratio[slot] = -weight;
 }
 
 // Write the rows to the state, and keep what its precision has left of them; only `busy` ones, if `some` is set.
@@ -170,6 +227,12 @@ KERNEL bound_rows(const Pass* pass, word b, word n, double* out) {
     }
 }
 
+struct Step {  // a vector: how far means have moved
+    const double *now, *old;
+
+    DEVICE double operator[](int k) const { return now[k] - old[k]; }
+};
+
 // Whether a row's full step may lower its share of the bound: `busy`; what it rests on is told at `_is_short` in
 // row_kernels.py.
 KERNEL guard_rows(const Pass* pass, word n) {
@@ -203,14 +266,14 @@ KERNEL guard_rows(const Pass* pass, word n) {
         double wider = fabs(pass->row_bias_var[own] - pass->old_bias_var[own]), far = 0.0, wide = 0.0, square = 0.0;
         double spread = 0.0;
         for (int k = lane; k < n_u; k += 32) {
-            double step = mean[k] - old[k], of_var = fabs(var[k] - old_var[k]), beside = 0.0;
+            double step = mean[k] - old[k], of_var = fabs(var[k] - old_var[k]);
             double of_mean = fabs(mean[k] * mean[k] - old[k] * old[k]);
             far += fabs(step) * sqrt(reach[k]);
             wide += of_var * reach[WIDTH + k] + of_mean * reach[2 * WIDTH + k];
-            for (int j = 0; j < n_u; j++) beside += S[place_of(k, j)] * (mean[j] - old[j]);
-            square += step * (beside + 2.0 * moved * S[FIRST + k]);
+            square += 2.0 * step * moved * S[FIRST + k];
             spread += of_var * (S[place_of(k, k)] + S[SPREAD + k]) + of_mean * S[SPREAD + k];
         }
+        square += square_of(S, n_u, Step{mean, old});
         far = smallest(sum_of_lanes(far), length * sqrt(reach[3 * WIDTH])) + fabs(moved);
         farthest = largest(farthest, far);
         widest = largest(widest, sum_of_lanes(wide) + wider);

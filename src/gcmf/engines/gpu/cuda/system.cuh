@@ -1,5 +1,6 @@
 // The system of a row, A y = h for its factors and biases, solved by one warp in float64: A = Uᵀ D⁻¹ U.
-// The upper triangle of A lies row by row, then h, the inverses of the pivots, and room for y.
+// The upper triangle of A lies row by row, then h, the inverses of the pivots, and room for y. (Rows of up to 32 factors
+// are solved in registers: narrow.cuh.)
 
 #define PIVOT 4e-16
 
@@ -42,7 +43,7 @@ DEVICE void fill_system(const Pass* pass, word slot, word row, const System& s) 
             double total = j == k ? precision[k] : 0.0;
             for (int b = 0; b < n_blocks; b++) {
                 const double* S = sums_of(pass, b, slot);
-                total += pass->blocks[b].scale * (S[place_of(k, j)] + (j == k ? S[SPREAD + k] : 0.0));
+                total += pass->blocks[b].scale * (fixed(S + place_of(k, j)) + (j == k ? fixed(S + SPREAD + k) : 0.0));
             }
             A[j] = total;
         }
@@ -76,7 +77,15 @@ DEVICE void reduce(const System& s) {
         if (lane == 0) s.inverse[k] = inverse;
         for (int j = k + 1 + lane; j < n; j += 32) {
             double share = A[j] * inverse;
-            for (int i = k + 1; i <= j; i++) s.row(i)[j] -= A[i] * share;
+            int i = k + 1;
+            // Four at a time, so that they do not wait for each other.
+            for (; i + 3 <= j; i += 4) {
+                double *a = s.row(i) + j, *b = s.row(i + 1) + j, *c = s.row(i + 2) + j, *d = s.row(i + 3) + j;
+                double p = *a - A[i] * share, q = *b - A[i + 1] * share;
+                double r = *c - A[i + 2] * share, t = *d - A[i + 3] * share;
+                *a = p, *b = q, *c = r, *d = t;
+            }
+            for (; i <= j; i++) s.row(i)[j] -= A[i] * share;
             s.h[j] -= h * share;
         }
         meet();
@@ -111,17 +120,27 @@ DEVICE void add_noise(const Pass* pass, word row, const System& s) {
     meet();
 }
 
+// uᵀ (Σ w ū_j ū_jᵀ) u, each lane with its share: by columns, so that lanes read side by side.
+template <typename Vector> DEVICE double square_of(const double* S, int n_u, const Vector& u) {
+    double total = 0.0;
+    for (int j = lane_of(); j < n_u; j += 32) {
+        double above = 0.0;
+#pragma unroll 4
+        for (int i = 0; i < j; i++) above += fixed(S + place_of(i, j)) * u[i];
+        total += u[j] * (2.0 * above + fixed(S + place_of(j, j)) * u[j]);
+    }
+    return total;
+}
+
 // Σ w [(z − m)² + v] less Σ w (t² + b̃_j): the quadratic form of a row's cells in block b at these parameters.
 DEVICE double form_of(const Pass* pass, int b, word slot, const double* mean, const double* var, double bias,
                       double bias_var) {
     const double* S = sums_of(pass, b, slot);
     int n_u = (int)pass->n_factors;
-    double total = 0.0;
+    double total = square_of(S, n_u, mean);
     for (int k = lane_of(); k < n_u; k += 32) {
-        double u = mean[k], u_var = var[k], beyond = 0.0, diagonal = S[place_of(k, k)];
-        for (int j = 0; j < n_u; j++)
-            if (j != k) beyond += S[place_of(k, j)] * mean[j];
-        total += u * (beyond + u * diagonal) + (u * u + u_var) * S[SPREAD + k] + u_var * diagonal;
+        double u = mean[k], u_var = var[k];
+        total += (u * u + u_var) * S[SPREAD + k] + u_var * S[place_of(k, k)];
         total -= 2.0 * u * (S[TARGET + k] - bias * S[FIRST + k]);
     }
     return sum_of_lanes(total) - 2.0 * bias * S[TARGETS] + (bias * bias + bias_var) * S[WEIGHT];

@@ -32,6 +32,14 @@ DEVICE void multiply(float c[4], unsigned a0, unsigned a1, unsigned a2, unsigned
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
+// Copies of 16 bytes to fast memory that go on by themselves: begun, told apart by commits, and waited for but the last.
+DEVICE void begin_copy(float* to, const float* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((unsigned)__cvta_generic_to_shared(to)), "l"(from));
+}
+DEVICE void commit_copies() { asm volatile("cp.async.commit_group;"); }
+DEVICE void await_copies() { asm volatile("cp.async.wait_group 1;" ::: "memory"); }
+// A load of what no kernel writes while this one runs.
+template <typename T> DEVICE T fixed(const T* from) { return __ldg(from); }
 DEVICE unsigned bits_of(float x) { return __float_as_uint(x); }
 DEVICE float float_of(unsigned x) { return __uint_as_float(x); }
 #endif
