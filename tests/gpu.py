@@ -36,6 +36,13 @@ def in_pieces(problem, dtype, device=None):
     return engine
 
 
+def streamed(problem, dtype):
+    """Without a GPU, and with all cells passing through what there is in its place."""
+    device = EmulatedDevice()
+    device.free_bytes = 0
+    return in_pieces(problem, dtype, device)
+
+
 def emulated(problem, dtype):
     """The same without a GPU."""
     return in_pieces(problem, dtype, EmulatedDevice())

@@ -26,6 +26,7 @@ class EmulatedDevice:
 
     xp = np
     shared_bytes = 64 * 1024
+    free_bytes = 1 << 40
 
     def address(self, array):
         assert array.flags.c_contiguous
@@ -39,7 +40,7 @@ class EmulatedDevice:
 
     def run(self, variant, name, grid, args, *, shared=0):
         library = _compiled(variant)
-        given = (ctypes.c_longlong * 9)(*map(int, args))
+        given = (ctypes.c_longlong * 24)(*map(int, args))
         library.run_kernel(getattr(library, name), *map(ctypes.c_longlong, (*grid, shared)), given)
 
 

@@ -45,6 +45,7 @@ static void hand_over() {
 }
 
 inline int lane_of() { return current; }
+inline int lane_of_now() { return current; }
 inline long long warp_of() { return ((long long)blockIdx.x * blockDim.x + threadIdx.x) >> 5; }
 inline void meet() { hand_over(); }
 
@@ -62,6 +63,8 @@ inline void commit_copies() {}
 inline void await_copies() {}
 template <typename T> T fixed(const T* from) { return *from; }
 inline unsigned bits_of(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
+inline double number_of(long long x) { double y; memcpy(&y, &x, 8); return y; }
+inline void count(int* counter) { ++*counter; }
 inline float float_of(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
 
 inline void multiply(float c[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
@@ -82,13 +85,16 @@ inline void multiply(float c[4], unsigned a0, unsigned a1, unsigned a2, unsigned
     }
 }
 
-typedef void (*Kernel)(long long, long long, long long, long long, long long, long long, long long, long long, long long);
+typedef long long W;
+typedef void (*Kernel)(W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W);
 static Kernel kernel;
 static const long long* args;
 
 static void lane_main() {
     threadIdx.x = base + current;
-    kernel(args[0], args[1], args[2], args[3], args[4], args[5], args[6], args[7], args[8]);
+    const W* a = args;
+    kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15], a[16],
+           a[17], a[18], a[19], a[20], a[21], a[22], a[23]);
     int me = current, next = me;
     running[me] = false;
     do next = (next + 1) % 32; while (!running[next] && next != me);

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     """An array of the device, of which mypy knows nothing."""
 
 
+#: The first compute capability with what kernels are made of: products in TF32 and copies that go on by themselves.
+OLDEST = 80
+
+
 class Device(Protocol):
     """Where the arrays of an engine lie, and what runs its kernels, one after the other."""
 
@@ -24,6 +28,10 @@ class Device(Protocol):
     """NumPy, or what is written like it."""
     shared_bytes: int
     """Fast memory that one block of threads may have."""
+
+    @property
+    def free_bytes(self) -> int:
+        """Memory that is left."""
 
     def address(self, array: DeviceArray) -> int:
         """Where an array begins."""
@@ -46,7 +54,12 @@ class CudaDevice:
     def __init__(self, cupy: Any) -> None:  # noqa: ANN401 - a module
         self.xp = cupy
         self.shared_bytes = int(cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
-        self._kernels: dict[tuple[Variant, str], Any] = {}
+        self._kernels: dict[tuple[Variant, str], tuple[Any, int]] = {}
+
+    @property
+    def free_bytes(self) -> int:
+        """Memory that is left, with what CuPy keeps for later."""
+        return int(self.xp.cuda.runtime.memGetInfo()[0] + self.xp.get_default_memory_pool().free_bytes())
 
     def address(self, array: DeviceArray) -> int:
         """Where an array begins."""
@@ -58,7 +71,8 @@ class CudaDevice:
 
     def send(self, data: NDArray[np.uint8], array: DeviceArray) -> None:
         """Copy bytes."""
-        array[: len(data)].set(data)
+        if len(data):
+            array[: len(data)].set(np.ascontiguousarray(data))
 
     def run(
         self, variant: Variant, name: str, grid: tuple[int, int], args: tuple[int, ...], *, shared: int = 0
@@ -83,7 +97,9 @@ def find_device() -> CudaDevice | None:
     try:
         import cupy  # noqa: PLC0415 - an extra, and slow to import
 
-        return _device(cupy) if cupy.cuda.runtime.getDeviceCount() > 0 else None
+        if cupy.cuda.runtime.getDeviceCount() == 0 or int(cupy.cuda.Device().compute_capability) < OLDEST:
+            return None
+        return _device(cupy)
     except ImportError:
         return None
     except Exception as error:
@@ -101,7 +117,7 @@ def require_device() -> CudaDevice:
     """Return the device; raise OptionError, with the way out, where there is none."""
     device = find_device()
     if device is None:
-        msg = ("device='gpu' needs an NVIDIA GPU and CuPy, and did not find both: pip install 'gcmf[gpu]' on a machine "
-               "with a GPU and its driver, or fit with device='cpu'.")  # fmt: skip
+        msg = ("device='gpu' needs CuPy and an NVIDIA GPU of 2020 (compute capability 8.0) or later, and found not both: "
+               "pip install 'gcmf[gpu]' where such a GPU and its driver are, or fit with device='cpu'.")  # fmt: skip
         raise OptionError(msg)
     return device

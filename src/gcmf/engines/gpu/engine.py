@@ -8,7 +8,7 @@ import numpy as np
 
 from gcmf.engines.base import Swept
 from gcmf.engines.gpu.device import require_device
-from gcmf.engines.gpu.layout import HeldCells, Plan
+from gcmf.engines.gpu.layout import HeldCells, Plan, are_resident
 from gcmf.engines.gpu.passes import Pass
 from gcmf.engines.gpu.source import GROUP, Variant, kind_of, n_sums, width_of
 from gcmf.engines.gpu.state import DeviceState
@@ -48,8 +48,11 @@ class GpuEngine(DeviceState):
         self._least_squares = sorted({block.relation for block in blocks if block.likelihood.least_squares})
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))], bool)
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
-        self._held = [[HeldCells.of(block, self._device) for block in blocks] for blocks in problem.blocks]
         self._orders = [order_of(problem, e) for e in range(len(problem.sizes))]
+        # Rows that wait for each other are not side by side: their cells are always on the device.
+        fits = are_resident(problem, self._device)
+        self._held = [[HeldCells.of(block, self._device, resident=fits or order is not None) for block in blocks]
+                      for blocks, order in zip(problem.blocks, self._orders, strict=True)]  # fmt: skip
         self._present = [np.flatnonzero(np.any([self._has_cells[b.layer] for b in blocks], axis=0))
                          for blocks in problem.blocks]  # fmt: skip
         self._guarded = [not all(b.likelihood.quadratic_is_bound for b in blocks) for blocks in problem.blocks]
@@ -75,24 +78,21 @@ class GpuEngine(DeviceState):
         self._writable()
         on, wanted, blocks = np.flatnonzero(given.on[e]), self._completes[e], self._problem.blocks[e]
         work, scaling = self._prepare(e, on, given), no_scaling(self._problem, given)
-        totals, moments, scaled = np.full(self._problem.n_relations, np.nan), 0.0, dict[int, Any]()
-        sums: DeviceArray = 0.0
+        totals, scaled = np.full(self._problem.n_relations, np.nan), dict[int, Any]()
+        B, size = len(blocks), 2 * work.width + 4 * len(blocks)
+        found, sums = np.zeros(size), list[Any]()
         for batch in work.plan.batches:
             work.update(batch, wanted)
-            sums = sums + work.rooms["totals"][: batch.n].sum(axis=0)
-            moments = moments + work.grouped("sum_moments", batch.n, 2 * work.width + 3 * len(blocks), batch.at)
+            sums.append(work.grouped("sum_moments", batch.n, size, batch.at))
             if scaling.size:
                 self._add_scaling(work, batch.n, np.flatnonzero(wanted), scaled)
-        found = self._device.to_host(self._xp.concatenate([sums, moments])) if work.plan.batches else None
-        square, log_var, bias = *np.zeros((2, given.on.shape[1])), np.zeros((3, len(blocks)))
+        for of_batch in sums:
+            found += self._device.to_host(of_batch)
+        square, log_var = np.zeros((2, given.on.shape[1]))
         relations = np.array([block.relation for block in blocks])
-        if found is None:
-            totals[relations[wanted]] = 0.0
-        else:
-            totals[relations[wanted]] = found[: len(blocks)][wanted]
-            of_factors = found[len(blocks) : len(blocks) + 2 * work.width].reshape(2, -1)[:, : len(on)]
-            square[on], log_var[on] = of_factors
-            bias = found[len(blocks) + 2 * work.width :].reshape(3, -1)
+        totals[relations[wanted]] = found[:B][wanted]
+        square[on], log_var[on] = found[B : B + 2 * work.width].reshape(2, -1)[:, : len(on)]
+        bias = found[B + 2 * work.width :].reshape(3, -1)
         self._settle(e, given, totals, scaled)
         for b, of_block in scaled.items():
             self._unfold(of_block, on, work.width, scaling[blocks[b].relation], blocks[b].times)
@@ -265,13 +265,13 @@ class GpuEngine(DeviceState):
         self._device.run(work.variant, "pack_bias", grid, (*args, int(record["partner_bias"][partners.b])))
 
     def _reach(self, work: Pass, b: int, d: int) -> DeviceArray:
-        """The largest ū², ū² + ũ and ũ of each factor of the partners of block b, and the largest |ū_j|², (4, width)."""
+        """The largest ū², ū² + ũ and ũ of each factor of the partners of a block, and the largest |ū_j|²."""
         n_groups = -(-d // GROUP)
         out = self._xp.empty((n_groups, 4 * work.width), np.float64)
         grid = -(-n_groups // 4), 128
         args = int(work.blocks["pairs"][b]), d, self._device.address(out)
         self._device.run(work.variant, "find_reach", grid, args)
-        return out.max(axis=0).reshape(4, work.width)
+        return work.folded(out, "largest_of_groups").reshape(4, work.width)
 
     def _set_own(self, work: Pass, e: int, b: int, on: NDArray[np.intp], seen: tuple[NDArray[Any], ...]) -> None:
         """Say what is to be written of each row for block b, whose partners are rows of this set."""

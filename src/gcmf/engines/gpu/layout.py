@@ -12,7 +12,7 @@ from gcmf.engines.gpu.source import DENSE, FILLED, LISTED, VALUE_TYPES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.engines.base import Block
+    from gcmf.engines.base import Block, Problem
     from gcmf.engines.gpu.device import Device, DeviceArray
     from gcmf.engines.order import Order
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Bytes that the sums of a batch of rows may take, about.
 BATCH = 1 << 30
+#: The share of a device's free memory that cells may take; else they pass through it, batch by batch.
+SHARE = 0.7
 #: Pieces of rows that a relation is cut into, about: several for each of a few thousand warps.
 PIECES = 1 << 14
 #: Cells of a piece, at least and at most.
@@ -34,27 +36,54 @@ class HeldCells:
     arrays: dict[str, DeviceArray]
     numbers: dict[str, float]
     n_visited: Integers
+    starts: Integers
+    """(d + 1,) where the cells of each row begin, on the host."""
+    streamed: dict[str, NDArray[Any]]
+    """Arrays that stay on the host, and pass through the device in parts, where all would exceed its memory."""
 
     @classmethod
-    def of(cls, block: Block, device: Device) -> HeldCells:
+    def of(cls, block: Block, device: Device, *, resident: bool = True) -> HeldCells:
         """Copy the cells of a block to the device; the matrix of a dense one is laid out by rows."""
         side, xp, layout = block.cells, device.xp, LISTED
-        indptr, value, n_visited = side.indptr, side.value, np.diff(side.indptr)
+        starts, n_visited, large = side.indptr, np.diff(side.indptr), {"value": side.value}
         arrays = {}
         if side.members is not None and side.covered is not None:
             layout, n_visited = FILLED, side.covered * len(side.members)
             arrays["members"] = xp.asarray(side.members)
             if side.stride:
-                layout, indptr = DENSE, _starts(side.covered, len(side.members))
-                value = np.ascontiguousarray(side.matrix).ravel()
-        arrays |= {"indptr": xp.asarray(indptr), "value": xp.asarray(value)}
+                layout, starts = DENSE, _starts(side.covered, len(side.members))
+                large["value"] = np.ascontiguousarray(side.matrix).ravel()
         if layout != DENSE:
-            arrays["partner"] = xp.asarray(side.partner)
+            large["partner"] = side.partner
         if side.weight is not None:
-            arrays["weight"] = xp.asarray(side.weight)
-        numbers = {"layout": layout, "value_type": VALUE_TYPES[value.dtype], "center": block.center,
+            large["weight"] = side.weight
+        arrays["indptr"] = xp.asarray(starts)
+        if resident:
+            arrays |= {name: xp.asarray(array) for name, array in large.items()}
+        numbers = {"layout": layout, "value_type": VALUE_TYPES[side.value.dtype], "center": block.center,
                    "inverse_scale": 1.0 / block.scale}  # fmt: skip
-        return cls(arrays, numbers, n_visited.astype(np.int64))
+        return cls(arrays, numbers, n_visited.astype(np.int64), starts, {} if resident else large)
+
+    def span(self, rows: NDArray[np.int32]) -> slice:
+        """Which of the cells belong to these rows, which lie one after the other."""
+        if self.numbers["layout"] != DENSE:
+            return slice(int(self.starts[rows[0]]), int(self.starts[rows[-1] + 1]))
+        there = rows[self.n_visited[rows] > 0]
+        if not len(there):
+            return slice(0, 0)
+        return slice(int(self.starts[there[0]]), int(self.starts[there[-1]] + self.n_visited[there[-1]]))
+
+    def bytes_of_rows(self, rows: Integers) -> Integers:
+        """Bytes that pass through the device for each row."""
+        lengths = self.n_visited if self.numbers["layout"] == DENSE else np.diff(self.starts)
+        return lengths[rows] * sum(array.itemsize for array in self.streamed.values())
+
+
+def are_resident(problem: Problem, device: Device) -> bool:
+    """Whether all cells fit into the device's memory beside what is computed with them."""
+    sides = [block.cells for blocks in problem.blocks for block in blocks]
+    arrays = [array for side in sides for array in (side.value, side.partner, side.weight) if array is not None]
+    return sum(array.nbytes for array in arrays) <= SHARE * device.free_bytes
 
 
 def _starts(covered: NDArray[np.bool_], width: int) -> Integers:
@@ -98,7 +127,9 @@ class Plan:
         lengths = [_piece_length(int(n.sum())) for n in n_cells]
         counts = [np.maximum(-(-n // length), 1) for n, length in zip(n_cells, lengths, strict=True)]
         cost = bytes_per_sum * sum((1 + np.where(count > 1, count, 0) for count in counts), np.zeros(len(rows), int))
+        cost += sum((cells.bytes_of_rows(rows) for cells in held if cells.streamed), np.zeros(len(rows), int))
         edges = _batch_edges(np.cumsum(cost), classes)
+        self.on_host = rows.astype(np.int32)
         self.rows = device.xp.asarray(rows.astype(np.int32))
         self.n_rows, self.largest = len(rows), int(np.diff(edges).max(initial=0))
         self.pieces, self.n_sums, tasks, long_rows = [], [], [], []

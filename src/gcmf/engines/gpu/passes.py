@@ -7,7 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, is_proposed, stream_key
-from gcmf.engines.gpu.source import BLOCK, GROUP, PASS, Variant, cell_bytes, cell_threads, kind_of, n_sums, solve_bytes
+from gcmf.engines.gpu.source import (
+    BLOCK,
+    CELL_FIELDS,
+    FOLD,
+    GROUP,
+    PASS,
+    Variant,
+    cell_bytes,
+    cell_threads,
+    kind_of,
+    n_sums,
+    solve_bytes,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,6 +34,7 @@ THREADS = 128
 #: Which rows of a batch a kernel looks at; and where those before and after a step are compared, which forms.
 ALL, BUSY = 0, 1
 BACK, FORTH = 0, 1
+_CELL_FIELDS = [(BLOCK.names or ()).index(name) for name in CELL_FIELDS]
 
 
 class Packet:
@@ -48,6 +61,11 @@ class Packet:
             raise RuntimeError(msg)
         return self._device.address(self._room) + start
 
+    def send_again(self, address: int, array: NDArray[Any]) -> None:
+        """Copy other numbers to where some were sent."""
+        start = address - self._device.address(self._room)
+        self._device.send(np.ascontiguousarray(array).view(np.uint8).ravel(), self._room[start:])
+
     def send(self) -> None:
         """Copy it all."""
         data = np.zeros(self._size, np.uint8)
@@ -62,6 +80,7 @@ class Pass:
     def __init__(self, blocks: tuple[Block, ...], held: list[HeldCells], plan: Plan, rows: Variant,
                  device: Device) -> None:  # fmt: skip
         self.plan, self.width, self.variant, self._device, self._of_blocks = plan, rows.width, rows, device, blocks
+        self._held = held
         xp, n_blocks, n, width = device.xp, len(blocks), max(plan.largest, 1), rows.width
         self.blocks, self._record = np.zeros(n_blocks, BLOCK), np.zeros(1, PASS)
         self._kinds = [kind_of(b.likelihood, weighed=b.cells.weight is not None) for b in blocks]
@@ -73,7 +92,7 @@ class Pass:
         room |= {f"{of}_{what}": (n, n_blocks) for of in ("row", "old") for what in ("bias", "bias_var")}
         room |= {name: (n, n_blocks) for name in ("before", "after", "worth", "totals")} | {"ratio": (n, 1)}
         self.rooms = {name: xp.zeros(shape, np.float64) for name, shape in room.items()}
-        self.rooms["busy"] = xp.zeros(n, np.int32)
+        self.rooms["busy"], self.rooms["n_busy"] = xp.zeros(n, np.int32), xp.zeros(MAX_HALVINGS + 3, np.int32)
         self._values = xp.zeros(max(plan.most_tasks, 1), np.float64)
         for b, (cells, pieces, n_places) in enumerate(zip(held, plan.pieces, plan.n_sums, strict=True)):
             of_block = self.blocks[b : b + 1]
@@ -143,7 +162,7 @@ class Pass:
                 self._alive["room"] = device.xp.empty(max(self.plan.largest, 1) * n, np.float64)
             room["room"], self._shared = device.address(self._alive["room"]), 0
         room["rows"] = device.address(self.plan.rows)
-        room["blocks"] = self.packet.add(self.blocks)
+        self._blocks_at = room["blocks"] = self.packet.add(self.blocks)
         self._at = self.packet.add(room)
         self.packet.send()
 
@@ -156,8 +175,23 @@ class Pass:
         self._device.run(self.variant, name, grid, (self._at, *args), shared=self._shared if shared else 0)
 
     def load(self, batch: Batch) -> None:
-        """Take the parameters of the rows from the state."""
+        """Take the parameters of the rows from the state, and their cells from the host, if those are there."""
+        if any(cells.streamed for cells in self._held):
+            self._stream(batch)
         self.rows("load_rows", batch.n, batch.at, batch.n)
+
+    def _stream(self, batch: Batch) -> None:
+        """Copy the cells of a batch to the device, and say where they would begin if all were there."""
+        xp, rows = self._device.xp, self.plan.on_host[batch.at : batch.at + batch.n]
+        for b, cells in enumerate(self._held):
+            span = cells.span(rows) if cells.streamed else slice(0, 0)
+            for name, array in cells.streamed.items():
+                part, place = array[span].view(np.uint8), f"{name} {b}"
+                if place not in self._alive or len(self._alive[place]) < len(part):
+                    self._alive[place] = xp.empty(max(len(part), 16), np.uint8)
+                self._device.send(part, self._alive[place])
+                self.blocks[name][b] = self._device.address(self._alive[place]) - span.start * array.itemsize
+        self.packet.send_again(int(self._blocks_at), self.blocks)
 
     def sum(self, batch: Batch, b: int) -> None:
         """Sum up the cells of the rows in block b."""
@@ -171,9 +205,9 @@ class Pass:
 
     def _over_cells(self, variant: Variant, name: str, n: int, args: tuple[int, ...]) -> None:
         """Run a kernel with a warp for each of n tasks."""
-        threads = cell_threads(self.width)
+        threads, held = cell_threads(self.width), self.blocks.view(np.int64).reshape(len(self.blocks), -1)[args[1]]
         grid = -(-n // (threads // 32)), threads
-        self._device.run(variant, name, grid, args, shared=cell_bytes(variant))
+        self._device.run(variant, name, grid, (*args, *held[_CELL_FIELDS].tolist()), shared=cell_bytes(variant))
 
     def measure(self, batch: Batch, b: int, out: str, *, some: bool = False) -> None:
         """What the cells of block b are worth, cell by cell, into a column of `out`; of all rows, or of busy ones."""
@@ -212,10 +246,10 @@ class Pass:
 
     def _hold(self, batch: Batch) -> None:
         """Where a step lowers a row's share of the bound, go back halfway, some times, and then altogether."""
-        at, n, busy = batch.at, batch.n, self.rooms["busy"]
+        at, n = batch.at, batch.n
         self.rows("guard_rows", n, n)
         self.rows("write_rows", n, at, n, ALL)
-        if not int(busy[:n].sum()):
+        if not self._n_busy(0):
             return
         looked_at = np.flatnonzero(self.blocks["least_squares"] == 0).tolist()
         self.rows("swap_rows", n, n, BUSY)
@@ -226,9 +260,13 @@ class Pass:
             self.rows("write_rows", n, at, n, BUSY)
             for b in looked_at:
                 self.measure(batch, b, "after", some=True)
-            self.rows("judge_rows", n, at, n, turn >= MAX_HALVINGS)
-            if not int(busy[:n].sum()):
+            self.rows("judge_rows", n, at, n, turn >= MAX_HALVINGS, turn + 1)
+            if not self._n_busy(turn + 1):
                 return
+
+    def _n_busy(self, turn: int) -> int:
+        """How many rows are not done after so many turns."""
+        return int(self._device.to_host(self.rooms["n_busy"])[turn])
 
     def _propose(self, batch: Batch) -> None:
         """Take proposals as Metropolis does: `propose_row` in row_kernels.py has the formula."""
@@ -245,8 +283,18 @@ class Pass:
 
     def grouped(self, name: str, n: int, size: int, *args: int) -> DeviceArray:
         """The sums (size,) that a kernel of totals.cu finds in the rows of a batch."""
-        n_groups = -(-n // GROUP)
-        out = self._device.xp.empty((n_groups, size), np.float64)
-        args = (self._at, *args, n, self._device.address(out))
-        self._device.run(self.variant, name, (n_groups, min(THREADS, max(self.width, 32))), args)
-        return out.sum(axis=0)
+        xp, threads = self._device.xp, min(THREADS, max(self.width, 32))
+        out = xp.empty((-(-n // GROUP), size), np.float64)
+        self._device.run(self.variant, name, (len(out), threads), (self._at, *args, n, self._device.address(out)))
+        return self.folded(out, "add_groups")
+
+    def folded(self, groups: DeviceArray, name: str) -> DeviceArray:
+        """The sums or maxima (size,) of what was found in groups (n, size), in a fixed order."""
+        while len(groups) > 1:
+            n, size = groups.shape
+            out = self._device.xp.empty((-(-n // FOLD), size), np.float64)
+            grid = len(out) * -(-size // THREADS), THREADS
+            args = self._device.address(groups), n, size, self._device.address(out)
+            self._device.run(self.variant, name, grid, args)
+            groups = out
+        return groups[0]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Rows that one block of threads adds up.
 GROUP = 64
+#: Groups that one thread adds up.
+FOLD = 128
 #: How the cells of a block are held, and their values.
 LISTED, DENSE, FILLED = range(3)
 BYTES, SINGLE, DOUBLE = range(3)
@@ -49,6 +51,11 @@ BLOCK_FIELDS = {
     "sums": "double*", "values": "double*", "reach": "const double*", "own_mates": "const word*",
     "own_scale": "const double*", "own_scale_var": "const double*",
 }  # fmt: skip
+#: those of its fields that kernels over cells are given as parameters (CELL_PARAMETERS in cells.cu), in their order,
+CELL_FIELDS = (
+    "layout", "value_type", "nowhere", "valued", "center", "inverse_scale", "zero_weight", "indptr", "partner", "value",
+    "weight", "members", "parameters", "tasks", "pairs", "partner_bias", "sums", "values",
+)  # fmt: skip
 #: and a pass over the rows of a set.
 PASS_FIELDS = {
     "n_factors": "word", "n_blocks": "word", "n_columns": "word", "point": "word", "drawing": "word", "key": "word",
@@ -59,7 +66,8 @@ PASS_FIELDS = {
     "bias_prior_precision": "const double*", "blocks": "const Block*",
     "row_mean": "double*", "row_var": "double*", "row_bias": "double*", "row_bias_var": "double*",
     "old_mean": "double*", "old_var": "double*", "old_bias": "double*", "old_bias_var": "double*",
-    "before": "double*", "after": "double*", "worth": "double*", "ratio": "double*", "busy": "int*", "room": "double*",
+    "before": "double*", "after": "double*", "worth": "double*", "ratio": "double*", "busy": "int*", "n_busy": "int*",
+    "totals": "double*", "room": "double*",
 }  # fmt: skip
 BLOCK, PASS = (
     np.dtype([(name, np.float64 if kind == "double" else np.int64) for name, kind in fields.items()])
@@ -117,7 +125,7 @@ def _defined(variant: Variant) -> str:
     single = variant.dtype == "float32"
     constants = {
         "real": "float" if single else "double", "SINGLE_PRECISION": int(single), "WIDTH": variant.width,
-        "GROUP": GROUP, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED, "SINGLE": SINGLE,
+        "GROUP": GROUP, "FOLD": FOLD, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED, "SINGLE": SINGLE,
         "DOUBLE": DOUBLE, "DRAWING": int(variant.drawing), **_CODES,
         "BYTES": BYTES, "KIND": _CODES[variant.kind or SQUARES], "CELL_THREADS": cell_threads(variant.width),
         **tuning(variant),

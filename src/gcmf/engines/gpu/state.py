@@ -65,7 +65,9 @@ class DeviceState(HostState):
         state = self._writable()
         for layer in np.flatnonzero(step).tolist():
             bias = state.bias_mean[layer]
-            bias[...] = bias + self._there[layer].astype(bias.dtype) * bias.dtype.type(step[layer])
+            if self._there[layer].dtype != bias.dtype:
+                self._there[layer] = self._there[layer].astype(bias.dtype)
+            bias += self._there[layer] * bias.dtype.type(step[layer])
 
     def leap(self, slot: str, length: float) -> tuple[Floats, Floats]:
         """ū ← ū + length (ū − what was kept), and so the biases."""

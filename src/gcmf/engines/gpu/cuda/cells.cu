@@ -1,5 +1,35 @@
 // The passes over cells: `sum_cells` for a row's system, `measure_cells` for what its cells are worth. One warp per task.
 
+// What kernels need of a block while they go over its cells: parameters of the kernel, which cost no registers and no
+// memory accesses. Each is a word, whatever it holds.
+#define CELL_PARAMETERS                                                                                                \
+    word layout, word value_type, word nowhere, word valued, word center, word inverse_scale, word zero_weight,        \
+        word indptr, word partner, word value, word weight, word members, word parameters, word tasks, word pairs,     \
+        word partner_bias, word sums, word values
+#define HELD_CELLS                                                                                                     \
+    {                                                                                                                  \
+        (int)layout, (int)value_type, (int)nowhere, valued != 0, number_of(center), number_of(inverse_scale),          \
+            (real)number_of(zero_weight), (const word*)indptr, (const int*)partner, (const void*)value,                \
+            (const float*)weight, (const int*)members, (const double*)parameters, (const Task*)tasks,                  \
+            (const real*)pairs, (const real*)partner_bias, (double*)sums, (double*)values                              \
+    }
+
+struct Held {
+    int layout, value_type, nowhere;
+    bool valued;
+    double center, inverse_scale;
+    real zero_weight;
+    const word* indptr;
+    const int* partner;
+    const void* value;
+    const float* weight;
+    const int* members;
+    const double* parameters;
+    const Task* tasks;
+    const real *pairs, *partner_bias;
+    double *sums, *values;
+};
+
 struct Raw {  // a cell as it lies in memory: nothing is done with it until it must have come
     int partner;
     float single, times;
@@ -14,7 +44,7 @@ struct Cell {
     real bias, bias_var;  // of the partner
 };
 
-DEVICE double value_at(const Block& block, word at) {
+DEVICE double value_at(const Held& block, word at) {
     if (block.value_type == SINGLE) return ((const float*)block.value)[at];
     if (block.value_type == DOUBLE) return ((const double*)block.value)[at];
     unsigned char code = ((const unsigned char*)block.value)[at];
@@ -22,7 +52,7 @@ DEVICE double value_at(const Block& block, word at) {
 }
 
 // The value of member c in a row that is zero but for what it lists.
-DEVICE double filled_value(const Block& block, word row, int c) {
+DEVICE double filled_value(const Held& block, word row, int c) {
     word first = block.indptr[row], last = block.indptr[row + 1], end = last;
     while (first < end) {
         word middle = (first + end) / 2;
@@ -34,7 +64,7 @@ DEVICE double filled_value(const Block& block, word row, int c) {
     return first < last && block.partner[first] == c ? value_at(block, first) : 0.0;
 }
 
-DEVICE Raw load_raw(const Block& block, word row, word begin, int c, int last) {
+DEVICE Raw load_raw(const Held& block, word row, word begin, int c, int last) {
     Raw raw = {0, 0, 1, 0, 0, c < last};
     if (!raw.there) return raw;
     if (block.layout == FILLED) {
@@ -54,8 +84,8 @@ DEVICE Raw load_raw(const Block& block, word row, word begin, int c, int last) {
     return raw;
 }
 
-DEVICE Cell settle_cell(const Block& block, const Raw& raw) {
-    Cell cell = {(int)block.nowhere, 0, 0, 0, 0};
+DEVICE Cell settle_cell(const Held& block, const Raw& raw) {
+    Cell cell = {block.nowhere, 0, 0, 0, 0};
     if (!raw.there) return cell;
     double x = raw.whole;
     if (block.layout != FILLED && block.value_type == SINGLE) x = raw.single;
@@ -72,7 +102,7 @@ DEVICE Cell settle_cell(const Block& block, const Raw& raw) {
 // The cells of a task, 32 after the other: while these are worked on, the partners of the next ones are copied to fast
 // memory, and those after them are read.
 struct Cells {
-    const Block& block;
+    const Held& block;
     word row, begin;
     int start, last;
     Raw raw;
@@ -81,7 +111,7 @@ struct Cells {
     float *room, *other;
 #endif
 
-    DEVICE Cells(const Block& block, word row, const Task& task)
+    DEVICE Cells(const Held& block, word row, const Task& task)
         : block(block), row(row), begin(block.indptr[row]), start(task.first), last(task.last) {
 #if TENSOR
         room = (float*)shared_room + (threadIdx.x >> 5) * (64 * STRIDE) + 32 * STRIDE;
@@ -132,7 +162,7 @@ struct Row {  // the parameters of the row at hand, each lane with those that it
     real bias, bias_var;
 };
 
-DEVICE Row load_row(const Pass* pass, const Block& block, word b, word slot) {
+DEVICE Row load_row(const Pass* pass, word b, word slot) {
     Row row;
     const double *mean = pass->row_mean + slot * WIDTH, *var = pass->row_var + slot * WIDTH;
 #if TENSOR
@@ -197,20 +227,22 @@ DEVICE void predict(const Row& row, const real* partners, const Cell& cell, real
     v += row.bias_var + cell.bias_var;
 }
 
-KERNEL BOUNDED(CELL_THREADS, BLOCKS) sum_cells(const Pass* pass, word b, word at, word first_task, word n_tasks) {
+KERNEL BOUNDED(CELL_THREADS, BLOCKS) sum_cells(const Pass* pass, word b, word at, word first_task, word n_tasks,
+                                               CELL_PARAMETERS) {
     if (warp_of() >= n_tasks) return;
-    const Block& block = pass->blocks[b];
+    const Held block = HELD_CELLS;
     const Task task = block.tasks[first_task + warp_of()];
     const word row = pass->rows[at + task.slot];
     const int lane = lane_of();
+    const bits key = (bits)pass->key;
     double* out = block.sums + (word)task.out * SUMS;
-    double weight = 0, targets = 0, squares = 0, value = 0, bias_spread = 0;
+    double total_w = 0, total_wt = 0, squares = 0, worth = 0, bias_spread = 0;
     bool fresh = true;
     int pending = 0, done = task.first;
-    Sums sums;
-    sums.clear();
+    Sums added;
+    added.clear();
 #if !LEAST_SQUARES
-    const Row own = load_row(pass, block, b, task.slot);
+    const Row own = load_row(pass, b, task.slot);
 #endif
     Cells cells(block, row, task);
     Cell cell;
@@ -223,64 +255,64 @@ KERNEL BOUNDED(CELL_THREADS, BLOCKS) sum_cells(const Pass* pass, word b, word at
         wt = w * t;
         squares += (double)wt * t;
 #else
-        real m, v, times = cell.times * (cell.x == 0 ? (real)block.zero_weight : (real)1);
+        real m, v, times = cell.times * (cell.x == 0 ? block.zero_weight : (real)1);
         predict(own, partners, cell, m, v);
         w = wt = 0;
         if (times > 0) {
 #if DRAWING
-            Stream stream = begin_stream((bits)pass->key, done + lane, row, b + 1);
+            Stream stream = begin_stream(key, done + lane, row, b + 1);
             const Weighed weighed = draw_weight(cell.x, m, times, block.parameters, stream);
             w = weighed.w;
             wt = weighed.wz;
 #else
-            const Weighed weighed = weigh(cell.x, m, v, block.parameters, block.valued != 0);
+            const Weighed weighed = weigh(cell.x, m, v, block.parameters, block.valued);
             w = times * weighed.w;
             wt = times * weighed.wz;
-            value += times * weighed.value;
+            worth += times * weighed.value;
 #endif
             wt -= w * cell.bias;
         }
 #endif
-        weight += w;
-        targets += wt;
+        total_w += w;
+        total_wt += wt;
         bias_spread += (double)w * cell.bias_var;
 #if TENSOR
-        sums.add(partners, w, wt);
+        added.add(partners, w, wt);
         pending += 32;
         if (pending >= FLUSH && done + 32 < task.last) {
-            sums.flush(out, fresh);
+            added.flush(out, fresh);
             fresh = false;
             pending = 0;
         }
 #else
-        sums.add(partners, cell.partner, w, wt, out, done == task.first);
+        added.add(partners, cell.partner, w, wt, out, done == task.first);
         fresh = PANELS == 1;
 #endif
         done += 32;
     }
-    sums.flush(out, fresh);
-    weight = sum_of_lanes(weight);
-    targets = sum_of_lanes(targets);
+    added.flush(out, fresh);
+    total_w = sum_of_lanes(total_w);
+    total_wt = sum_of_lanes(total_wt);
     squares = sum_of_lanes(squares);
-    value = sum_of_lanes(value);
+    worth = sum_of_lanes(worth);
     bias_spread = sum_of_lanes(bias_spread);
     if (lane == 0) {
-        out[WEIGHT] = weight;
-        out[TARGETS] = targets;
+        out[WEIGHT] = total_w;
+        out[TARGETS] = total_wt;
         out[SQUARES] = squares;
-        out[VALUE] = value;
+        out[VALUE] = worth;
         out[BIAS_SPREAD] = bias_spread;
     }
 }
 
 // The value of the cells at the rows' parameters, by task; only of rows that are `busy`, if `some` is set.
 KERNEL BOUNDED(CELL_THREADS, BLOCKS) measure_cells(const Pass* pass, word b, word at, word first_task, word n_tasks,
-                                                   word some) {
+                                                   word some, CELL_PARAMETERS) {
     if (warp_of() >= n_tasks) return;
-    const Block& block = pass->blocks[b];
+    const Held block = HELD_CELLS;
     const Task task = block.tasks[first_task + warp_of()];
     if (some && !pass->busy[task.slot]) return;
-    const Row own = load_row(pass, block, b, task.slot);
+    const Row own = load_row(pass, b, task.slot);
     double total = 0;
     Cells cells(block, pass->rows[at + task.slot], task);
     Cell cell;
@@ -292,7 +324,7 @@ KERNEL BOUNDED(CELL_THREADS, BLOCKS) measure_cells(const Pass* pass, word b, wor
         const double away = (double)cell.x - (double)m;
         total += (away * away + (double)v) * cell.times;
 #else
-        const real times = cell.times * (cell.x == 0 ? (real)block.zero_weight : (real)1);
+        const real times = cell.times * (cell.x == 0 ? block.zero_weight : (real)1);
         if (times > 0) total += times * weigh(cell.x, m, v, block.parameters, true).value;
 #endif
     }

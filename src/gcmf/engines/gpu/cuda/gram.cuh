@@ -18,7 +18,7 @@ DEVICE void put(double* out, int place, double value, bool fresh) { out[place] =
 #define STRIDE (2 * WIDTH + 8)
 
 DEVICE void begin_partners(const float* pairs, int partner, float* room) {
-#pragma unroll
+#pragma unroll 4
     for (int n = 0; n < WIDTH / 2; n++) {
         int unit = 32 * n + lane_of(), cell = unit / (WIDTH / 2), part = unit % (WIDTH / 2);
         begin_copy(room + cell * STRIDE + 4 * part, pairs + (word)from_lane(partner, cell) * (2 * WIDTH) + 4 * part);
@@ -118,7 +118,8 @@ struct Sums {
     }
 
     DEVICE void flush(double* out, bool fresh) {
-        int lane = lane_of(), g = lane >> 2, t = lane & 3, n = 0;
+        // Places that were computed before the loop over cells would take its registers.
+        int lane = lane_of_now(), g = lane >> 2, t = lane & 3, n = 0;
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
 #pragma unroll

@@ -1,6 +1,8 @@
 // What is done with rows once their cells are summed up: solve, write, bound, guard, draw. One warp per row, in float64.
 // Rows come in batches: `slot` is a row's place in the batch, `at` the first of the batch in the order of all rows.
 
+// Turns of a guard: whether rows are short, and each look at those that are not.
+#define N_TURNS 11
 #define SLACK (SINGLE_PRECISION ? 1e-6 : 1e-13)
 #define PRECISE (SINGLE_PRECISION ? 2e-2 : 1e-6)
 
@@ -64,6 +66,7 @@ KERNEL load_rows(const Pass* pass, word at, word n) {
     word slot = warp_of();
     if (slot >= n) return;
     word row = pass->rows[at + slot], n_blocks = pass->n_blocks;
+    if (slot == 0 && lane_of() < N_TURNS) pass->n_busy[lane_of()] = 0;
     for (int k = lane_of(); k < WIDTH; k += 32) {
         bool there = k < pass->n_factors;
         word from = row * pass->n_columns + (there ? pass->active[k] : 0);
@@ -284,7 +287,9 @@ KERNEL guard_rows(const Pass* pass, word n) {
     squares = largest(squares, 0.0);
     double products = smallest(farthest * spreads, sqrt(squares * spreads * widest));
     bool is_short = gained + squares >= exp(reached) * (squares + products + 0.25 * widest * spreads) - squares;
-    if (lane == 0) pass->busy[slot] = is_long || !(reached <= 1.0) || !is_short;
+    if (lane > 0) return;
+    pass->busy[slot] = is_long || !(reached <= 1.0) || !is_short;
+    if (pass->busy[slot]) count(pass->n_busy);
 }
 
 DEVICE double growth(double away, double var, double was, double var_was) {
@@ -328,7 +333,7 @@ DEVICE void go_back(double* mean, double* var, const double* old, const double* 
 }
 
 // Of `busy` rows: is the step good? Then they are busy no more; else it is taken back by half, or altogether.
-KERNEL judge_rows(const Pass* pass, word at, word n, word all) {
+KERNEL judge_rows(const Pass* pass, word at, word n, word all, word turn) {
     word slot = warp_of(), n_blocks = pass->n_blocks;
     if (slot >= n || !pass->busy[slot]) return;
     double gain = gain_of_prior(pass, slot, pass->rows[at + slot]), size = 0.0;
@@ -350,6 +355,7 @@ KERNEL judge_rows(const Pass* pass, word at, word n, word all) {
         if (lane_of() == 0) pass->busy[slot] = 0;
         return;
     }
+    if (lane_of() == 0) count(pass->n_busy + turn);
     double share = all ? 1.0 : 0.5;
     go_back(pass->row_mean + slot * WIDTH, pass->row_var + slot * WIDTH, pass->old_mean + slot * WIDTH,
             pass->old_var + slot * WIDTH, pass->n_factors, share);

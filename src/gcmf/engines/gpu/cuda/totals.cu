@@ -1,9 +1,37 @@
 // Sums over rows: each block of threads adds up GROUP rows one after the other, and writes to a place of its own.
 
-// Σ [(ū − prior mean)² + ũ] and Σ log ũ of each factor, (2, WIDTH), then Σ b̄, Σ (b̄² + b̃) and Σ log b̃, (3, B).
+// Sums and maxima of what was found in groups, (n, size) to (n/FOLD, size), in the order of the groups.
+KERNEL add_groups(const double* groups, word n, word size, double* out) {
+    word columns = (size + blockDim.x - 1) / blockDim.x, k = blockIdx.x % columns * blockDim.x + threadIdx.x;
+    word fold = blockIdx.x / columns, end = smallest((fold + 1) * FOLD, n);
+    if (k >= size) return;
+    double total = 0.0;
+#pragma unroll 8
+    for (word group = fold * FOLD; group < end; group++) total += groups[group * size + k];
+    out[fold * size + k] = total;
+}
+
+KERNEL largest_of_groups(const double* groups, word n, word size, double* out) {
+    word columns = (size + blockDim.x - 1) / blockDim.x, k = blockIdx.x % columns * blockDim.x + threadIdx.x;
+    word fold = blockIdx.x / columns, end = smallest((fold + 1) * FOLD, n);
+    if (k >= size) return;
+    double most = 0.0;
+#pragma unroll 8
+    for (word group = fold * FOLD; group < end; group++) most = largest(most, groups[group * size + k]);
+    out[fold * size + k] = most;
+}
+
+// The values of the cells of each block, (B,), then Σ [(ū − prior mean)² + ũ] and Σ log ũ of each factor, (2, WIDTH), then
+// Σ b̄, Σ (b̄² + b̃) and Σ log b̃, (3, B).
 KERNEL sum_moments(const Pass* pass, word at, word n, double* out) {
     word first = (word)blockIdx.x * GROUP, end = smallest(first + GROUP, n), n_blocks = pass->n_blocks;
-    out += blockIdx.x * (2 * WIDTH + 3 * n_blocks);
+    out += blockIdx.x * (2 * WIDTH + 4 * n_blocks);
+    for (int b = threadIdx.x; b < n_blocks; b += blockDim.x) {
+        double total = 0.0;
+        for (word slot = first; slot < end; slot++) total += pass->totals[slot * n_blocks + b];
+        out[b] = total;
+    }
+    out += n_blocks;
     for (int k = threadIdx.x; k < WIDTH; k += blockDim.x) {
         double square = 0.0, logs = 0.0;
         for (word slot = first; slot < end && k < pass->n_factors; slot++) {

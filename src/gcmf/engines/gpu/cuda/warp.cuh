@@ -19,6 +19,12 @@ struct Task {  // one piece of a row
 #define BOUNDED(threads, blocks) __launch_bounds__(threads, blocks)
 
 DEVICE int lane_of() { return threadIdx.x & 31; }
+// The same, and whatever is computed from it is computed there and then.
+DEVICE int lane_of_now() {
+    int lane;
+    asm volatile("mov.u32 %0, %laneid;" : "=r"(lane));
+    return lane;
+}
 DEVICE word warp_of() { return ((word)blockIdx.x * blockDim.x + threadIdx.x) >> 5; }
 DEVICE void meet() { __syncwarp(); }
 template <typename T> DEVICE T from_lane(T x, int lane) { return __shfl_sync(WHOLE_WARP, x, lane); }
@@ -42,6 +48,8 @@ DEVICE void await_copies() { asm volatile("cp.async.wait_group 1;" ::: "memory")
 template <typename T> DEVICE T fixed(const T* from) { return __ldg(from); }
 DEVICE unsigned bits_of(float x) { return __float_as_uint(x); }
 DEVICE float float_of(unsigned x) { return __uint_as_float(x); }
+DEVICE double number_of(word x) { return __longlong_as_double(x); }
+DEVICE void count(int* counter) { atomicAdd(counter, 1); }
 #endif
 
 // The sum over all lanes, in a fixed order; every lane has it.
