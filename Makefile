@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-plain test-gpu lint fuzz bench ledger bench-model reproduce clean
+.PHONY: setup demo test test-plain test-gpu lint fuzz faults bench ledger bench-model reproduce clean
 
 setup: .venv/ready
 
@@ -41,6 +41,12 @@ N ?= 1000
 
 fuzz: setup
 	$(BIN)/python -m fuzz --n $(N)
+
+# kill -9 and other faults, 100 of each kind; the tests make a few.
+KILLS ?= 100
+
+faults: setup
+	GCMF_FAULTS=$(KILLS) $(BIN)/python -m pytest tests/faults
 
 # Beside the peers, in a virtual environment of their own; CASES=a,d or FLAGS=--quick for parts.
 BENCH := .venv-bench/bin

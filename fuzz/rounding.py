@@ -25,8 +25,8 @@ from gcmf.model.spec import build
 
 if TYPE_CHECKING:
     from gcmf.data.collection import Collection
-    from gcmf.fit import Fit, StepInfo
     from gcmf.options import FitOptions
+    from gcmf.outcome import Fit, StepInfo
 
 EVERY = 5
 
@@ -37,9 +37,11 @@ class Witness:
     def __init__(self) -> None:
         self.losses: list[float] = []
 
-    def __call__(self, data: Collection, options: FitOptions, rng: np.random.Generator, callbacks: object) -> Fit:
+    def __call__(
+        self, data: Collection, options: FitOptions, rng: np.random.Generator, callbacks: object, **more: object
+    ) -> Fit:
         """Fit as asked."""
-        del callbacks
+        del callbacks, more  # nobody starts from a model here, or keeps checkpoints
         spec, problem = build(data, options)
         engines = [CpuEngine(problem, dtype=dtype, n_threads=1) for dtype in ("float32", "float64")]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from gcmf.errors import ConvergenceWarning
 from gcmf.estimators.gcmf import GCMF
-from gcmf.fit import Status
+from gcmf.outcome import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

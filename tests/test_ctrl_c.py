@@ -105,6 +105,17 @@ def test_the_handler_of_the_user_stays():
         signal.signal(signal.SIGINT, old)
 
 
+def test_who_is_within_another_knows_what_it_knows():
+    old = signal.signal(signal.SIGINT, lambda *_: None)  # a handler of the user's own: only SIGTERM is ours
+    try:
+        with Interrupts() as outer, Interrupts() as inner:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert (outer.wanted, inner.wanted) == (True, True)
+    finally:
+        signal.signal(signal.SIGINT, old)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
 def test_other_threads_cannot_and_do_not_catch_it():
     done = []
     thread = threading.Thread(target=lambda: done.append(fit(max_iter=200).status_))

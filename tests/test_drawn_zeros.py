@@ -10,8 +10,8 @@ import gcmf
 from gcmf import GCMF, Collection, Relation
 from gcmf.data import cells, zeros
 from gcmf.errors import DataError
-from gcmf.fit import Status
 from gcmf.io.results import describe
+from gcmf.outcome import Status
 
 SHAPE = (150, 240)
 

@@ -14,9 +14,10 @@ from gcmf import GCMF, Collection, Priors, Relation, Status
 from gcmf.engines import cpu
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.errors import ConvergenceWarning, NumericalError, OptionError
-from gcmf.fit import Loop, StepInfo, fit
+from gcmf.fit import fit
 from gcmf.interrupts import Interrupts
 from gcmf.likelihoods import Bernoulli
+from gcmf.loop import Loop, Report
 from gcmf.methods import run as iteration
 from gcmf.methods import warm_up
 from gcmf.methods.run import GOOD, Run
@@ -25,6 +26,7 @@ from gcmf.model.elbo import elbo
 from gcmf.model.posterior import given_of
 from gcmf.model.spec import build
 from gcmf.options import FitOptions
+from gcmf.outcome import StepInfo
 
 
 def low_rank(seed=0, shape=(25, 18), rank=2, noise=0.5):
@@ -313,7 +315,8 @@ def test_what_growth_found_is_not_lost_to_a_later_overflow(monkeypatch):
     """The last good state is that of the trace's last entry, also where growth made that entry."""
     run, options = begun(low_rank(), n_factors=6, max_iter=60)
     method = Variational(run, options, np.random.default_rng(1), lambda: False)
-    Loop(run, method, options, callbacks=(), restart=0, interrupts=Interrupts()).go()
+    report = Report((), None, dict, Interrupts())
+    Loop(run, method, options, report=report, restart=0).go()
     higher = run.trace[-1] + 100.0
     monkeypatch.setattr(Run, "bound", lambda self: higher)
     method._grow()

@@ -145,6 +145,7 @@ REFUSED = [
           "sharing": ("both",), "inference": ("mcmc", "map", ["vb"]),
           "bias": ("rows", {"zzz": True}, {NAME: 3}, {NAME: None}, None), "priors": ("vague", 3),
           "callbacks": ([3], 3, None), "progress": ("yes", None, 1), "checkpoint": (3,),
+          "checkpoint_every": (-1, "1", None, np.nan),
       }.items() for value in values),
     *((f"Priors({value!r})", lambda value=value: gcmf.Priors(tau_rate=value), OptionError, "tau_rate must be")
       for value in (0, -1, np.nan, np.inf, True, "1", None)),

@@ -11,8 +11,8 @@ from scipy import sparse
 from gcmf import CCA, GCMF, GFA, Collection, Priors, Relation, Status
 from gcmf.engines.precision import PRECISE
 from gcmf.errors import ConvergenceWarning
-from gcmf.fit import FALL
 from gcmf.likelihoods import Poisson
+from gcmf.loop import FALL
 
 
 def falls(trace, n_cells):

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from benchmarks.peers.base import Predictions, Watch
     from benchmarks.problem import Problem
     from gcmf.engines.base import State
-    from gcmf.fit import Fit, StepInfo
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
+    from gcmf.outcome import Fit, StepInfo
 
 
 class Gcmf(Peer):

@@ -4,7 +4,7 @@ import pytest
 
 from gcmf.datasets import simulate_cycle
 from gcmf.errors import DataError
-from gcmf.fit import Status
+from gcmf.outcome import Status
 from reproduction import fitting
 from reproduction.fitting import side_by_side, timed_fit
 

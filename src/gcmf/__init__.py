@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from gcmf.estimators.gfa import GFA
     from gcmf.estimators.load import load
     from gcmf.estimators.pca import PCA
-    from gcmf.fit import Status
     from gcmf.io.evaluate import evaluate
     from gcmf.io.project.read import read_project
     from gcmf.options import Priors
+    from gcmf.outcome import Status
 
 __version__ = "0.1.0"
 
@@ -31,7 +31,7 @@ _HOMES = {
     "PCA": "gcmf.estimators.pca",
     "Priors": "gcmf.options",
     "Relation": "gcmf.data.relation",
-    "Status": "gcmf.fit",
+    "Status": "gcmf.outcome",
     "evaluate": "gcmf.io.evaluate",
     "load": "gcmf.estimators.load",
     "read_project": "gcmf.io.project.read",

@@ -13,8 +13,8 @@ from matplotlib.colors import LinearSegmentedColormap
 from gcmf.datasets import digits
 from gcmf.errors import ConvergenceWarning, StorageError
 from gcmf.estimators.gcmf import GCMF
-from gcmf.fit import Status
 from gcmf.io.outputs import check_model, check_new
+from gcmf.outcome import Status
 from gcmf.plot.model import draw_structure
 from gcmf.plot.schema import draw_schema
 from gcmf.plot.style import FAINT, INK, MUTED, ROLE_COLORS, bare, new_figure, styled
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.data.collection import Collection
-    from gcmf.fit import StepInfo
+    from gcmf.outcome import StepInfo
 
     Report = Callable[[str, "StepInfo | None"], object]
     """Told the name of each fit with every sweep, and with None before its first."""

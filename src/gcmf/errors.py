@@ -52,6 +52,10 @@ class StorageError(GcmfError):
     """A model file cannot be written or read."""
 
 
+class LockedError(StorageError):
+    """Another process is writing to the file."""
+
+
 class MissingExtraError(GcmfError, ImportError):
     """A feature needs an optional package that is not installed."""
 

@@ -1,37 +1,70 @@
-"""Ctrl-C that waits: a sweep is never left half done."""
+"""Ctrl-C and SIGTERM that wait: a sweep is never left half done."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from types import FrameType
 
 
-class Interrupts:
-    """While open, the first Ctrl-C only sets `wanted`; whoever sweeps looks at it when a sweep is done.
+def in_main_thread() -> bool:
+    """Whether signals can be handled here."""
+    return threading.current_thread() is threading.main_thread()
 
-    A second Ctrl-C raises KeyboardInterrupt at once, as ever. Nothing changes outside the main thread, or where the
-    user has a signal handler of their own: then that one decides.
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as an exception: what Ctrl-C is to a person, it is to a job."""
+
+
+def terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """A handler that raises `Terminated`; commands set it, a library leaves signals alone while it does not fit."""
+    del number, frame
+    raise Terminated
+
+
+class Interrupts:
+    """While open, the first Ctrl-C or SIGTERM only sets `wanted`; whoever sweeps looks at it when a sweep is done.
+
+    A second one ends all at once, as ever. Nothing changes outside the main thread, or where the user has a signal
+    handler of their own: then that one decides. Within another `Interrupts`, both know.
     """
 
     def __init__(self) -> None:
-        self.wanted = False
-        self._old: Any = None
+        self._noted = False
+        self._outer: Interrupts | None = None
+        self._old: dict[int, Any] = {}
+
+    @property
+    def wanted(self) -> bool:
+        """Whether somebody has pressed Ctrl-C, or wants the process to end."""
+        return self._noted or (self._outer is not None and self._outer.wanted)
 
     def __enter__(self) -> Interrupts:
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._old = signal.signal(signal.SIGINT, self._note)
+        if not in_main_thread():
+            return self
+        for number in (signal.SIGINT, signal.SIGTERM):
+            outer = getattr(signal.getsignal(number), "__self__", None)
+            self._outer = outer if isinstance(outer, Interrupts) else self._outer
+        for number, known in ((signal.SIGINT, (signal.default_int_handler,)),
+                              (signal.SIGTERM, (signal.SIG_DFL, terminate))):  # fmt: skip
+            if signal.getsignal(number) in known:
+                self._old[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._old is not None:
-            signal.signal(signal.SIGINT, self._old)
+        for number, old in self._old.items():
+            signal.signal(number, old)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.wanted:
-            signal.default_int_handler(number, frame)
-        self.wanted = True
+        if not self._noted:
+            self._noted = True
+            return
+        old = self._old[number]
+        if callable(old):
+            old(number, frame)
+        signal.signal(number, old)
+        os.kill(os.getpid(), number)

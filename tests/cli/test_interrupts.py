@@ -24,7 +24,7 @@ real, calls = getattr(holder, name), []
 def pressed(*arguments, **options):
     calls.append(1)
     if len(calls) == at:
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.{number})
     return real(*arguments, **options)
 setattr(holder, name, pressed)
 from gcmf.cli.main import app
@@ -32,9 +32,9 @@ app()
 """
 
 
-def press(place, name, *arguments, at=1):
+def press(place, name, *arguments, at=1, number="SIGINT"):
     """Run a command and press Ctrl-C when `name` of `place` (module, or module:class) is called."""
-    code = PRESSED.format(place=place, name=name, at=at)
+    code = PRESSED.format(place=place, name=name, at=at, number=number)
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
@@ -54,7 +54,6 @@ def films(tmp_path_factory):
         ("gcmf.io.project.read", "read_project", ["fit", "{films}"]),
         ("gcmf.io.sources.relations", "id_sql", ["fit", "{films}"]),
         ("gcmf.estimators.gcmf:GCMF", "fit", ["fit", "{films}"]),
-        ("gcmf.estimators.gcmf:GCMF", "save", ["fit", "{films}", "--max-iter", "1"]),
         ("gcmf.estimators.gcmf:GCMF", "fit", ["fit", "{films}", "--holdout", "0.2"]),
         ("gcmf.estimators.load", "load", ["predict", "{films}/model.gcmf", "--all"]),
         ("gcmf.estimators.gcmf:GCMF", "predict",
@@ -92,6 +91,29 @@ def test_a_fit_keeps_the_model_of_the_last_sweep(films, tmp_path):
     report = fit_and_press(films, tmp_path / "kept.gcmf", at=3)
     assert report["status"] == "interrupted"
     assert gcmf.load(tmp_path / "kept.gcmf").n_iter_ == report["iterations"] == 3
+
+
+@pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
+def test_a_model_that_is_being_written_is_written(films, tmp_path, number):
+    target = tmp_path / "kept.gcmf"
+    done = press("gcmf.estimators.gcmf:GCMF", "save", "fit", films, "-o", target, "--max-iter", 1, number=number)
+    assert (done.returncode, gcmf.load(target).n_iter_) == (0, 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.gcmf"]
+
+
+def test_sigterm_stops_a_fit_as_ctrl_c_does(films, tmp_path):
+    target = tmp_path / "kept.gcmf"
+    done = press("gcmf.cli.fit:Live", "__call__", "fit", films, "-o", target, "--max-iter", 100_000, "--json", at=3,
+                 number="SIGTERM")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (json.loads(done.stdout)["status"], gcmf.load(target).n_iter_) == ("interrupted", 3)
+
+
+def test_sigterm_elsewhere_ends_the_command(films, tmp_path):
+    done = press("gcmf.io.project.read", "read_project", "fit", films, "-o", tmp_path / "m.gcmf", number="SIGTERM")
+    assert (done.returncode, done.stdout) == (143, "")
+    assert done.stderr.splitlines()[-1] == "Stopped: nothing was written."
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_fit_that_is_judged_is_not_fitted_again(films, tmp_path):

@@ -8,8 +8,9 @@ import numpy as np
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from gcmf.fit import Status, fit
+from gcmf.fit import fit
 from gcmf.methods import warm_up
+from gcmf.outcome import Status
 from strategies import PRIORS, adversarial, problems
 
 #: Sweeps of the warm-up, at most: short ones leave more sweeps for rotations, cuts and growth.

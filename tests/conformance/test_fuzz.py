@@ -64,9 +64,9 @@ def test_faults_are_seen(schema):
         assert run("ordinary", schema, "float64").faults[0].startswith("non-finite predictions of")
 
 
-def falling(*args, **options):
+def falling(*args, **more):
     """A fit whose bound falls in its last step."""
-    done = fit.fit(*args, **options)
+    done = fit.fit(*args, **more)
     return replace(done, trace=(*done.trace, done.trace[-1] - 1e6))
 
 

@@ -73,7 +73,13 @@ def test_parameters_are_stored_as_given_and_cloned():
     assert params["priors"] == priors
     assert params == model.get_params()
     contract = "n_factors sharing bias inference priors max_iter tol n_init random_state dtype device n_threads"
-    assert set(gcmf.GCMF().get_params()) >= {*contract.split(), "progress", "callbacks", "checkpoint"}
+    assert set(gcmf.GCMF().get_params()) >= {
+        *contract.split(),
+        "progress",
+        "callbacks",
+        "checkpoint",
+        "checkpoint_every",
+    }
     assert gcmf.GCMF().set_params(n_factors=3).n_factors == 3
 
 

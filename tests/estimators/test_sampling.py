@@ -9,8 +9,8 @@ import pytest
 
 import gcmf
 from gcmf.errors import ConvergenceWarning, OptionError
-from gcmf.fit import Status
 from gcmf.model import draws as draws_module
+from gcmf.outcome import Status
 
 OPTIONS = {"inference": "gibbs", "random_state": 0, "n_samples": 40, "n_burn": 20, "progress": False}
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from gcmf import Collection, Relation
-from gcmf.fit import Status, fit
+from gcmf.fit import fit
 from gcmf.options import FitOptions
+from gcmf.outcome import Status
 
 
 def closed_form(gamma, tau, shape):

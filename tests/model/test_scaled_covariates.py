@@ -15,7 +15,6 @@ from gcmf import Collection, Relation
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.errors import DataError
-from gcmf.fit import Status
 from gcmf.methods.variational import _rank, most_factors
 from gcmf.model import gauge, hyper, moves, structure
 from gcmf.model.hyper import update_alpha, update_scale_prior
@@ -23,6 +22,7 @@ from gcmf.model.joins import join_alike
 from gcmf.model.posterior import row_priors
 from gcmf.model.spec import build
 from gcmf.options import FitOptions
+from gcmf.outcome import Status
 from helpers import random_sample
 from strategies import network, relation
 from toys import GAUSSIAN, LOGIT, VAGUE, toy

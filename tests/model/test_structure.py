@@ -176,13 +176,11 @@ def test_restructure_keeps_what_is_not_changed():
 
 
 def test_roles_and_reach():
-    ends = ((0, 1), (1, 2), (2, 0))
-    on = np.array([[1, 1, 0, 1, 0], [1, 1, 1, 0, 0], [1, 0, 1, 0, 1]], dtype=bool)
-    names, reached = structure.roles(ends, on)
+    seen = np.array([[1, 1, 0, 0, 0], [1, 0, 1, 0, 0], [1, 0, 0, 0, 0]], dtype=bool)
+    names, reached = structure.roles(seen)
     assert reached == [[0, 1, 2], [0], [1], [], []]
     assert names[:3] == ["shared", "private", "private"]
-    path = ((0, 1), (1, 2), (2, 3))
-    names, reached = structure.roles(path, np.array([[1], [1], [1], [0]], dtype=bool))
+    names, reached = structure.roles(np.array([[1], [1], [0]], dtype=bool))
     assert (names, reached) == (["partial"], [[0, 1]])
 
 

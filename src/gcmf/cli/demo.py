@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gcmf.demo import Demo
-    from gcmf.fit import StepInfo
+    from gcmf.outcome import StepInfo
 
 _ROLE_STYLES = {"shared": "cyan", "partial": "magenta", "private": "yellow"}
 _FIT_NAMES = {"left": "left alone", "right": "right alone"}

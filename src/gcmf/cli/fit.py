@@ -18,8 +18,8 @@ from gcmf.errors import ConvergenceWarning, OptionError, counted
 
 if TYPE_CHECKING:
     from gcmf import GCMF, Collection
-    from gcmf.fit import StepInfo
     from gcmf.io.evaluate import HeldOut, Scores
+    from gcmf.outcome import StepInfo
 
 
 def fit(
@@ -47,40 +47,112 @@ def fit(
             help="Decides where the fit starts and what is hidden; else random_state of the project file, or 0.", min=0
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is no model.")] = False,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Save the fit here while it runs, and when it is stopped.")
+    ] = None,
+    checkpoint_every: Annotated[float, typer.Option(help="Seconds from one checkpoint to the next.", min=0)] = 60.0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint, if there is one, to the same model.")
+    ] = False,
+    timeout: Annotated[
+        float | None, typer.Option(help="Stop at the end of a sweep after so many seconds; keep the model.", min=0)
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that is no model; fit again though nothing has changed.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fit the collection that a project file describes. Ctrl-C once stops the fit and keeps the model.
+    """Fit the collection that a project file describes. Ctrl-C or SIGTERM once stops the fit and keeps the model.
+
+    If neither the data nor the settings have changed since the model was
+    written, there is nothing to do.
 
     Hidden cells are judged by the RMSE (numbers), by log-loss and AUC (0/1), or
     by the negative log-likelihood per cell (counts, and the numbers of a
     features section, whose columns have units of their own).
     """
     from gcmf import storage
+    from gcmf.interrupts import Interrupts
     from gcmf.io.outputs import check_model
     from gcmf.io.project.read import find_project, read_spec
+    from gcmf.storage.files import claiming
 
-    screen = console(stderr=True, wide=True)
-    started = time.monotonic()
+    screen, started = console(stderr=True, wide=True), time.monotonic()
+    screen.quiet = quiet
     path = find_project(project)
     target = out if out is not None else path.parent / read_spec(path).output.model
+    _check_job(checkpoint, target, holdout, resume=resume)
     check_model(target, force=force)
-    screen.print(f"Reading {path}")
-    with waiting("Reading") as report:
-        read = gcmf.read_project(path, report=report)
-    data = read.collection
-    storage.check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
-    screen.print(repr(data))
-    given = {"max_iter": max_iter, "n_factors": n_factors, "random_state": seed}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    options = {"random_state": 0, **read.options, **chosen, "progress": False}
-    judged = _judge(data, options, share=holdout, refit=refit) if holdout else Judged(_fit(options, data)[0])
-    judged.model.save(target)
+    with claiming(target):
+        screen.print(f"Reading {path}")
+        with waiting("Reading", quiet=quiet) as report:
+            read = gcmf.read_project(path, report=report)
+        data = read.collection
+        storage.check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
+        screen.print(repr(data))
+        given = {"max_iter": max_iter, "n_factors": n_factors, "random_state": seed, "checkpoint": checkpoint}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        options = {"random_state": 0, **read.options, **chosen, "checkpoint_every": checkpoint_every, "progress": False}
+        job = Job(options, resume=resume, deadline=None if timeout is None else started + timeout, quiet=quiet)
+        of, same = _unchanged(options, data, target)
+        if same is not None and not holdout and not force:
+            judged = Judged(same, fitted=False)
+        else:
+            judged = _judge(data, job, share=holdout, refit=refit) if holdout else Judged(_fit(job, data)[0])
+            judged.model._made_of = of if judged.refitted is not False else None
+            with Interrupts():  # the file is written first
+                judged.model.save(target)
     seconds = round(time.monotonic() - started, 3)
     if as_json:
         _show_json(judged, data, target, seconds)
-    else:
+    elif not quiet:
         _show(judged, target, seconds)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a fit is told beside the data."""
+
+    options: dict[str, Any]
+    resume: bool = False
+    deadline: float | None = None
+    """When to stop, on the clock of `time.monotonic`."""
+    quiet: bool = False
+
+    def is_late(self, _: StepInfo) -> bool:
+        """Whether the fit is to stop; a callback."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+
+def _check_job(checkpoint: Path | None, target: Path, holdout: float | None, *, resume: bool) -> None:
+    """Refuse options that do not go together."""
+    if resume and checkpoint is None:
+        msg = "--resume goes on from a checkpoint: name its file with --checkpoint."
+        raise OptionError(msg)
+    if checkpoint is not None and holdout:
+        msg = "--checkpoint is of one fit, and --holdout makes two: leave one of them out."
+        raise OptionError(msg)
+    if checkpoint is not None and checkpoint.resolve() == target.resolve():
+        msg = f"The checkpoint and the model cannot both be {target}: give --checkpoint another name."
+        raise OptionError(msg)
+
+
+def _unchanged(options: dict[str, Any], data: Collection, target: Path) -> tuple[dict[str, str], GCMF | None]:
+    """What a model of these data and options is made of; and the one that is there, if it is made of that and whole."""
+    from gcmf.errors import StorageError
+    from gcmf.estimators.identity import made_of
+
+    asked = gcmf.GCMF(**options)
+    of = made_of(asked, data, asked._options())
+    if not target.is_file():
+        return of, None
+    try:
+        there = gcmf.load(target)
+    except StorageError:
+        return of, None
+    whole = isinstance(there, gcmf.GCMF) and there.status_ is not gcmf.Status.INTERRUPTED
+    return of, there if whole and there._made_of == of else None
 
 
 @dataclass(frozen=True)
@@ -91,34 +163,38 @@ class Judged:
     scores: Scores | None = None
     n_hidden: int = 0
     refitted: bool | None = None
+    fitted: bool = True
+    """False if there was nothing to do."""
 
 
-def _judge(data: Collection, options: dict[str, Any], *, share: float, refit: bool) -> Judged:
+def _judge(data: Collection, job: Job, *, share: float, refit: bool) -> Judged:
     """Fit without some cells and score those; then fit all cells, unless that is not wanted or Ctrl-C was pressed."""
     from gcmf.io.evaluate import hide
 
-    train, test = hide(data, share, seed=options["random_state"])
+    train, test = hide(data, share, seed=job.options["random_state"])
     if not test.relations:
         msg = f"--holdout {share:g} hides no cell: no relation has enough of them. Raise it, or leave it out."
         raise OptionError(msg)
-    model, scores = _fit(options, train, test)
+    model, scores = _fit(job, train, test)
     if refit and model.status_ is not gcmf.Status.INTERRUPTED:
-        console(stderr=True).print("Fitting again, with the hidden cells")
+        if not job.quiet:
+            console(stderr=True).print("Fitting again, with the hidden cells")
         try:
-            return Judged(_fit(options, data)[0], scores, test.n_cells, refitted=True)
+            return Judged(_fit(job, data)[0], scores, test.n_cells, refitted=True)
         except KeyboardInterrupt:
             pass  # before the first sweep: the model that was judged is all there is, and the report says so
     return Judged(model, scores, test.n_cells, refitted=False)
 
 
-def _fit(options: dict[str, Any], train: Collection, test: Collection | None = None) -> tuple[GCMF, Scores]:
+def _fit(job: Job, train: Collection, test: Collection | None = None) -> tuple[GCMF, Scores]:
     from gcmf.io.evaluate import HeldOut, score
 
-    model = gcmf.GCMF(**options)
+    model = gcmf.GCMF(**job.options)
     held_out = HeldOut(model, train, test) if test is not None else None
-    with Live(held_out) as live, warnings.catch_warnings():
+    with Live(held_out, quiet=job.quiet) as live, warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the report says it
-        model.set_params(callbacks=[live] if held_out is None else [held_out, live]).fit(train)
+        callbacks = [live, job.is_late] if held_out is None else [held_out, live, job.is_late]
+        model.set_params(callbacks=callbacks).fit(train, resume=job.resume)
         scores = score(model, test) if test is not None else {}
         live.finish(model, scores)
     return model.set_params(callbacks=()), scores
@@ -130,8 +206,9 @@ def _fit(options: dict[str, Any], train: Collection, test: Collection | None = N
 class Live(Progress):
     """Sweep, time left at most, held-out error, factors alive, bound and its change, as far as the line is long."""
 
-    def __init__(self, held_out: HeldOut | None) -> None:
-        super().__init__(bar_text("{task.description}", column=Column(no_wrap=True, overflow="ellipsis")))
+    def __init__(self, held_out: HeldOut | None, *, quiet: bool = False) -> None:
+        text = bar_text("{task.description}", column=Column(no_wrap=True, overflow="ellipsis"))
+        super().__init__(text, disable=quiet)
         self._held_out = held_out
         self._info: StepInfo | None = None
         self._line = self.add_task("starting (may have to compile)", total=None)
@@ -189,7 +266,7 @@ def _show_json(judged: Judged, data: Collection, target: Path, seconds: float) -
     model = judged.model
     n_unseen = judged.n_hidden if judged.refitted is False else 0
     show_json({
-        "model": str(target), "status": model.status_.name.lower(), "says": str(model.status_),
+        "model": str(target), "fitted": judged.fitted, "status": model.status_.name.lower(), "says": str(model.status_),
         "iterations": model.n_iter_, "elbo": model.elbo_, "factors": model.n_factors_active_,
         "zeros": {name: drawn._asdict() for name, drawn in model.fitted_.drawn.items()},
         "cells": data.n_cells - n_unseen, "held_out": judged.scores, "refitted": judged.refitted, "seconds": seconds,
@@ -201,6 +278,9 @@ def _show(judged: Judged, target: Path, seconds: float) -> None:
     from gcmf.io.evaluate import MEASURES
 
     screen, model = console(wide=True), judged.model
+    if not judged.fitted:
+        screen.print(f"Nothing to do: neither data nor settings have changed since {target} was written.")
+        return
     for name, measures in (judged.scores or {}).items():
         said = ", ".join(f"{MEASURES[measure]} {value:.4g}" for measure, value in measures.items())
         screen.print(f"held-out {name}: {said}")

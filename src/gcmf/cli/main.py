@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,11 +20,17 @@ from gcmf.cli.fit import fit
 from gcmf.cli.init import init
 from gcmf.cli.predict import predict
 from gcmf.cli.rankings import explain, recommend, similar
+from gcmf.cli.report import report
 from gcmf.cli.terminal import show_error, show_note, show_stop
-from gcmf.errors import GcmfError
+from gcmf.errors import GcmfError, LockedError
+from gcmf.interrupts import Terminated, in_main_thread, terminate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+
+#: The exit code of who finds another process at work on the file.
+LOCKED = 3
 
 
 class Command(TyperCommand):
@@ -43,14 +51,14 @@ class Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _terminable():
                 warnings.showwarning = _shower_of_warnings()
                 return super().invoke(ctx)
         except GcmfError as error:
             if ctx.params.get("debug"):
                 raise
             show_error(str(error))
-            raise typer.Exit(1) from None
+            raise typer.Exit(LOCKED if isinstance(error, LockedError) else 1) from None
         except OSError as error:
             # Files and folders are the caller's: what cannot be read or written is told, not traced. A pipe that was
             # closed is Typer's.
@@ -60,7 +68,20 @@ class Commands(TyperGroup):
             raise typer.Exit(1) from None
         except KeyboardInterrupt as stop:
             show_stop(str(stop) or "nothing was written.")
-            raise typer.Exit(130) from None
+            raise typer.Exit(143 if isinstance(stop, Terminated) else 130) from None
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM raise `Terminated` while a command runs, where nobody has other plans with it."""
+    ours = in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if ours:
+        signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        if ours:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _plain_flags(parameters: list[Any]) -> list[Any]:
@@ -115,12 +136,14 @@ def main(
     0 all is done (also a fit that was stopped early: its model is written)
     1 the data, a file or an option value cannot be used
     2 the command itself is wrong
+    3 another process is writing to the file
     130 stopped by Ctrl-C (a line says what that left)
+    143 stopped by SIGTERM (a line says what that left)
     """
     del version, debug
     if ctx.invoked_subcommand is None:
         typer.echo(ctx.get_help())
 
 
-for _command in (init, fit, predict, recommend, similar, explain, describe, export, evaluate, doctor, demo):
+for _command in (init, fit, predict, recommend, similar, explain, describe, report, export, evaluate, doctor, demo):
     app.command(cls=Command)(_command)

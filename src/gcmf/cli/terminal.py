@@ -132,7 +132,7 @@ def stopping(left: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(str(stop) or left) from None
+        raise type(stop)(str(stop) or left) from None
 
 
 # --- progress -----------------------------------------------------------------------------------------------
@@ -146,13 +146,13 @@ def bar_text(pattern: str, *, style: str = "none", column: Column | None = None)
 class Progress(progress.Progress):
     """Lines on stderr that tell how far something is; columns given as strings are texts about the task."""
 
-    def __init__(self, *columns: str | progress.ProgressColumn, transient: bool = False) -> None:
+    def __init__(self, *columns: str | progress.ProgressColumn, transient: bool = False, disable: bool = False) -> None:
         texts = (bar_text(column) if isinstance(column, str) else column for column in columns)
-        super().__init__(*texts, console=console(stderr=True), transient=transient)
+        super().__init__(*texts, console=console(stderr=True), transient=transient, disable=disable)
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[Callable[[str, int, int], None]]:
+def waiting(what: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     """Yield what reading reports to; after two seconds a terminal shows it as a bar."""
     bars = Progress("{task.description}", progress.BarColumn(), progress.TimeElapsedColumn(), transient=True)
     task = bars.add_task(what, total=None)
@@ -164,7 +164,7 @@ def waiting(what: str) -> Iterator[Callable[[str, int, int], None]]:
 
     timer = Timer(_SECONDS, bars.start)
     timer.daemon = True
-    if bars.console.is_terminal:
+    if bars.console.is_terminal and not quiet:
         timer.start()
     try:
         yield report

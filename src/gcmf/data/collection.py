@@ -15,10 +15,11 @@ from gcmf.data.bound import align, bind
 from gcmf.data.checks import brought_ids, collection_faults
 from gcmf.data.covariates import is_table, read_table, table_ids
 from gcmf.data.relation import Relation
-from gcmf.data.schema import Schema
+from gcmf.data.schema import TIMES, Schema
 from gcmf.data.split import folds, split
 from gcmf.data.vocabulary import Vocabulary, show_id
 from gcmf.errors import DataError, ModelWarning, counted, few
+from gcmf.markup import shown_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -199,12 +200,24 @@ class Collection:
         return self._with({**self.entities, entities.name: entities}, [*self.relations.values(), relation])
 
     def __repr__(self) -> str:
-        sizes = {"relation": len(self.relations), "entity set": len(self.entities), "cell": self.n_cells}
-        lines = [f"<Collection: {', '.join(counted(size, noun) for noun, size in sizes.items())}>"]
+        lines = [f"<{self._headline}>"]
         relations = [f"{bound.schema}, {bound.size}" for bound in self.relations.values()]
         lines += [f"  {line}" for line in few(relations, "relations")]
         lines.append("  entities: " + ", ".join(map(str, self.entities.values())))
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        lines = [
+            (bound.name, f"{bound.rows} {TIMES} {bound.cols}", bound.schema.kind, bound.size)
+            for bound in self.relations.values()
+        ]
+        entities = "Entity sets: " + ", ".join(map(str, self.entities.values()))
+        return shown_table(self._headline, ("relation", "joins", "kind", "size"), lines, [entities])
+
+    @property
+    def _headline(self) -> str:
+        sizes = {"relation": len(self.relations), "entity set": len(self.entities), "cell": self.n_cells}
+        return f"Collection: {', '.join(counted(size, noun) for noun, size in sizes.items())}"
 
     def _assign(self, entities: dict[str, EntitySet], relations: list[BoundRelation], frame: str) -> None:
         self.schema = Schema(tuple(entities), tuple(relation.schema for relation in relations))

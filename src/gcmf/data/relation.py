@@ -9,8 +9,9 @@ import numpy as np
 from gcmf.data.adapters import read
 from gcmf.data.adapters.listings import read_long
 from gcmf.data.raw import BLANKS, RawCells, Request, Source
-from gcmf.data.schema import RelationSchema, check_likelihood, likelihood_name, show_shape
+from gcmf.data.schema import TIMES, RelationSchema, check_likelihood, likelihood_name, show_shape
 from gcmf.errors import DataError
+from gcmf.markup import shown_table
 
 if TYPE_CHECKING:
     from gcmf.data.vocabulary import Vocabulary
@@ -172,8 +173,15 @@ class Relation:
         return self.raw.n_cells
 
     def __repr__(self) -> str:
-        zeros = self.shape if self.raw.filled else None
-        return f"<Relation {self.schema}, {size_in_words(self.n_cells, self.shape, zeros)}>"
+        return f"<Relation {self.schema}, {self._size}>"
+
+    def _repr_html_(self) -> str:
+        line = (f"{self.rows} {TIMES} {self.cols}", self.schema.kind, self._size)
+        return shown_table(f"Relation {self.name}", ("joins", "kind", "size"), [line])
+
+    @property
+    def _size(self) -> str:
+        return size_in_words(self.n_cells, self.shape, self.shape if self.raw.filled else None)
 
 
 def size_in_words(

@@ -58,9 +58,14 @@ class RelationSchema:
     symmetric: bool | None = None
     """Of a set with itself: whether (i, j) and (j, i) are one cell. None between two sets."""
 
-    def __str__(self) -> str:
+    @property
+    def kind(self) -> str:
+        """Its likelihood, and of a set with itself which way it goes."""
         way = "" if self.symmetric is None else ", symmetric" if self.symmetric else ", directed"
-        return f"{self.name}: {self.rows} {TIMES} {self.cols} ({self.likelihood}{way})"
+        return f"{self.likelihood}{way}"
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.rows} {TIMES} {self.cols} ({self.kind})"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from gcmf.options import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from gcmf.data.id_kind import Ids
     from gcmf.estimators.tables import Frame
@@ -159,3 +160,15 @@ class Answers:
         """
         self._fitted = updated(self, cells)
         return self
+
+    def report(self: Any, path: str | Path, test: Any = None) -> None:
+        """Write what the model found to one HTML file, which opens from disk and can be sent to anybody.
+
+        It tells in words and pictures what was fitted, the structure, what is explained, the top entities of every
+        factor, how the fit went and how to repeat it; entities can be searched for. With `test`, a collection (or
+        what `fit` takes) of cells that were not fitted, it has errors, coverage and calibration too. The file holds
+        ids and factors of entities: who may not see those should not get it.
+        """
+        from gcmf.report.page import write_report  # noqa: PLC0415 - only who asks pays for it
+
+        write_report(self, path, test)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from gcmf.fit import Status
+    from gcmf.outcome import Status
 
     Floats = NDArray[np.float64]
 

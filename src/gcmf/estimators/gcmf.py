@@ -8,14 +8,27 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import pandas as pd
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_html_repr
 
 from gcmf import storage
 from gcmf.data.collection import Collection
-from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning, UnknownIdError, counted, did_you_mean, few
+from gcmf.data.schema import TIMES
+from gcmf.errors import (
+    ConvergenceWarning,
+    GcmfError,
+    ModelWarning,
+    OptionError,
+    UnknownIdError,
+    counted,
+    did_you_mean,
+    few,
+)
 from gcmf.estimators.answers import Answers
 from gcmf.estimators.asking import is_turned, locate, pair
+from gcmf.estimators.checkpoints import Checkpoint
 from gcmf.estimators.progress import watch
 from gcmf.estimators.tables import (
     Frame,
@@ -30,7 +43,9 @@ from gcmf.estimators.tables import (
     strength_table,
     structure_table,
 )
-from gcmf.fit import Status, fit
+from gcmf.fit import fit
+from gcmf.interrupts import Interrupts
+from gcmf.markup import shown_table
 from gcmf.model.predict import predict_grid, predict_pairs
 from gcmf.model.sample import sample_cells, sample_theta
 from gcmf.model.score import OF_BINARY, score_cells
@@ -42,9 +57,11 @@ from gcmf.options import (
     check_integer,
     check_level,
     check_path,
+    is_number,
     listed_callbacks,
 )
 from gcmf.storage.collective import describe_fitted, read_fitted
+from gcmf.storage.files import claiming
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,9 +73,9 @@ if TYPE_CHECKING:
     from gcmf.data.id_kind import Ids
     from gcmf.data.relation import Relation
     from gcmf.data.schema import Schema
-    from gcmf.fit import StepInfo
     from gcmf.model.fitted import Fitted
     from gcmf.options import BiasSides, Inference, Keep, Priors, RandomState, Sharing
+    from gcmf.outcome import Status, StepInfo
 
     Floats = NDArray[np.float64]
     Data = Collection | Relation | Sequence[Relation] | Mapping[tuple[str, ...], Any]
@@ -120,8 +137,10 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         True, False, or "auto": a progress bar if a person is watching and the fit takes more than two seconds.
     callbacks
         A function, or several, called with a `StepInfo` after every sweep; one that returns True stops the fit.
-    checkpoint
-        A path where the model of the sweep is saved about once a minute while fitting.
+    checkpoint, checkpoint_every
+        A path where the model of the sweep is saved every so many seconds while fitting, and when the fit is stopped.
+        The one before stays beside it (".previous"). `fit(data, resume=True)` goes on from there, and ends with the
+        same bits as a fit that nobody has stopped.
 
     Attributes
     ----------
@@ -150,28 +169,40 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     progress: bool | Literal["auto"] = "auto"
     callbacks: Callable[[StepInfo], object] | Sequence[Callable[[StepInfo], object]] = ()
     checkpoint: str | Path | None = None
+    checkpoint_every: float = 60.0
 
     _frame = "pandas"  # the kind of frame that answers are given in
 
     # --- fit ---------------------------------------------------------------------------------------------------
 
-    def fit(self, data: Data, y: None = None, *, start: GCMF | None = None) -> GCMF:
+    def fit(self, data: Data, y: None = None, *, start: GCMF | None = None, resume: bool = False) -> GCMF:
         """Fit a Collection, a Relation, a list of relations, or a mapping of arrays.
 
         A mapping is {("user", "movie"): X, ("user", "trait", "name"): Y}, as `Collection.from_mapping` takes it.
         `start` is a fitted model of the same relations to go on from, after more cells or entities have come: a few
         sweeps are enough then. Its factors stay where they live; fit without it to have them looked for again.
+        `resume=True` goes on from the last `checkpoint` of the same fit (same data, same options), if there is one.
         """
         del y
-        return self._fit(data, self._options(), start)
+        check_choice("resume", resume)
+        return self._fit(data, self._options(), start, resume=resume)
 
-    def _fit(self, data: Data, options: FitOptions, start: GCMF | None = None) -> GCMF:
+    def _fit(self, data: Data, options: FitOptions, start: GCMF | None = None, *, resume: bool = False) -> GCMF:
         data = Collection.of(data, caller=f"{type(self).__name__}.fit")
         rng = as_generator(self.random_state)
         self._frame = data.frame
-        with watch(self, data, options) as callbacks:
-            result = fit(data, options, rng, callbacks, model=None if start is None else start.fitted_)
-        self._settle(result.summarize(data), result.trace, result.status)
+        model, keeper = None if start is None else start.fitted_, None
+        if self.checkpoint is not None:
+            keeper = Checkpoint(self, data, options, model)
+        elif resume:
+            msg = "resume=True goes on from a checkpoint: name its file, GCMF(checkpoint=path)."
+            raise OptionError(msg)
+        before = keeper.found() if keeper is not None and resume else None
+        # Ctrl-C waits until there is a model: what follows the last sweep may take a while.
+        with Interrupts(), claiming(self.checkpoint):
+            with watch(self, options) as callbacks:
+                result = fit(data, options, rng, callbacks, model=model, keeper=keeper, before=before)
+            self._settle(result.summarize(data), result.trace, result.status)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         doubts = result.doubts(data)
@@ -182,11 +213,15 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def _options(self, **more: Any) -> FitOptions:
         check_choice("progress", self.progress, (True, False, "auto"))
         check_path("checkpoint", self.checkpoint)
+        if not is_number(self.checkpoint_every) or self.checkpoint_every < 0:
+            msg = f"The 'checkpoint_every' parameter must be a number of seconds >= 0. Got {self.checkpoint_every!r}."
+            raise OptionError(msg)
         listed_callbacks(self.callbacks)
         return FitOptions.of(self, widened=True, **more)
 
     def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:
         self._fitted = fitted
+        self._made_of: dict[str, str] | None = None
         self.status_ = status
         self.elbo_trace_ = np.array(trace)
         self.elbo_ = float(trace[-1]) if len(trace) else float("nan")
@@ -489,18 +524,20 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         storage.save(self, path)
 
     def _stored(self) -> dict[str, Any]:
-        return {"frame": self._frame, **describe_fitted(self.fitted_)}
+        known = describe_fitted(self.fitted_)
+        return {"frame": self._frame, **known, **({} if self._made_of is None else {"made_of": self._made_of})}
 
     def _restore(self, document: Mapping[str, Any], status: Status) -> None:
         self._frame = document["frame"]
         self._settle(read_fitted(document), document["trace"], status)
+        self._made_of = document.get("made_of")
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         head = str(super().__repr__(N_CHAR_MAX))
         if not hasattr(self, "_fitted"):
             return head
         fitted = self._fitted
-        role, _ = roles(fitted.ends, fitted.on[:, : fitted.n_factors], fitted.seen)
+        role, _ = roles(fitted.structure.seen[:, : fitted.n_factors])
         counts = ", ".join(f"{role.count(r)} {r}" for r in ("shared", "partial", "private") if r in role) or "none"
         relations = [
             f"{r}, {total:.1%} explained" + (f", {fitted.drawn[r.name]}" if r.name in fitted.drawn else "")
@@ -509,6 +546,24 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         factors, sweeps = counted(fitted.n_factors, "active factor"), counted(self.n_iter_, "sweep")
         fit_line = f"{sweeps}, {fitted.objective} {self.elbo_:,.1f}, {self.status_}"
         return "\n  ".join([head, f"{factors}: {counts}", fit_line, *few(relations, "relations")])
+
+    def _repr_html_(self) -> str:
+        """What notebooks show: the parameters before a fit, as scikit-learn has them, and then what was found."""
+        if not hasattr(self, "_fitted"):
+            return str(estimator_html_repr(self))
+        from gcmf.report.words import summary, warnings_of  # noqa: PLC0415 - only notebooks ask
+
+        columns = ("relation", "joins", "kind", "explained")
+        lines = [
+            (r.name, f"{r.rows} {TIMES} {r.cols}", r.kind, f"{total:.1%}")
+            for r, total in zip(self.schema_.relations, self._fitted.explained.total, strict=True)
+        ]
+        return shown_table(type(self).__name__, columns, lines, [*summary(self), *warnings_of(self)])
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """The same for Jupyter, which asks this first; `sklearn.set_config(display="text")` wants no HTML."""
+        text = {"text/plain": repr(self)}
+        return {**text, "text/html": self._repr_html_()} if get_config()["display"] == "diagram" else text
 
     # --- names to numbers --------------------------------------------------------------------------------------
 

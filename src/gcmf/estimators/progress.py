@@ -1,16 +1,13 @@
-"""A progress bar for who is watching, and checkpoints for who is not."""
+"""A progress bar for who is watching."""
 
 from __future__ import annotations
 
-import copy
 import sys
 import time
-import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gcmf import storage
-from gcmf.errors import StorageError, counted
+from gcmf.errors import counted
 from gcmf.options import listed_callbacks
 
 if TYPE_CHECKING:
@@ -18,26 +15,20 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress
 
-    from gcmf.data.collection import Collection
-    from gcmf.fit import StepInfo
     from gcmf.options import FitOptions
+    from gcmf.outcome import StepInfo
 
 #: A fit shorter than this needs no bar.
 PATIENCE_SECONDS = 2.0
-#: At least so long from the end of one checkpoint to the start of the next.
-CHECKPOINT_SECONDS = 60.0
 
 
 @contextmanager
 def watch(
     estimator: Any,
-    data: Collection,
     options: FitOptions,
 ) -> Iterator[list[Callable[[StepInfo], object]]]:
-    """Yield the callbacks of a fit: the user's own, and checkpoints and a progress bar if they are wanted."""
+    """Yield the callbacks of a fit: the user's own, and a progress bar if one is wanted."""
     callbacks = listed_callbacks(estimator.callbacks)
-    if estimator.checkpoint is not None:
-        callbacks.append(Checkpoint(estimator, data))
     wanted = estimator.progress is True or (estimator.progress == "auto" and sys.stderr.isatty())
     if not wanted:
         yield callbacks
@@ -47,33 +38,6 @@ def watch(
         yield [*callbacks, bar]
     finally:
         bar.close()
-
-
-class Checkpoint:
-    """Saves the model of the sweep about once a minute; what cannot be saved is refused before the first."""
-
-    def __init__(self, estimator: Any, data: Collection) -> None:
-        self._estimator, self._data = estimator, data
-        self._last = time.monotonic()
-        storage.check(estimator.checkpoint, {name: entity.vocabulary for name, entity in data.entities.items()})
-
-    def __call__(self, info: StepInfo) -> None:
-        """Save, if it is time."""
-        if time.monotonic() - self._last < CHECKPOINT_SECONDS:
-            return
-        try:
-            self._save(info)
-        except StorageError as error:
-            # A full disk is no reason to lose the fit that is still running.
-            msg = f"No checkpoint after sweep {info.iteration}, the fit goes on: {error}"
-            warnings.warn(msg, stacklevel=2)
-        self._last = time.monotonic()
-
-    def _save(self, info: StepInfo) -> None:
-        run = info.snapshot()
-        model = copy.copy(self._estimator)
-        model._settle(run.summarize(self._data), run.trace, run.status)
-        storage.save(model, self._estimator.checkpoint)
 
 
 class ProgressBar:

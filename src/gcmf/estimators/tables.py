@@ -45,9 +45,10 @@ def bias_table(fitted: Fitted, m: int, side: int, *, std: bool = False) -> pd.Se
 def structure_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     """A row per factor: its activity in every entity set, its role, and the relations it reaches."""
     n, names = _shown(fitted, weak=weak), [r.name for r in fitted.schema.relations]
-    activity = fitted.activity[:, :n].T
+    pattern = fitted.structure
+    activity = (fitted.activity if weak else np.where(pattern.on, fitted.activity, 0.0))[:, :n].T
     table = pd.DataFrame(activity, index=fitted.factor_names[:n], columns=list(fitted.schema.entities))
-    role, reached = roles(fitted.ends, fitted.on[:, :n], fitted.seen)
+    role, reached = roles(pattern.seen[:, :n])
     table["role"] = [*role[: fitted.n_factors], *["weak"] * (n - fitted.n_factors)]
     table["relations"] = [tuple(names[m] for m in relations) for relations in reached]
     if fitted.draws is not None:
@@ -99,7 +100,7 @@ def effect_table(fitted: Fitted, entity: str, *, weak: bool = False) -> pd.DataF
     effects, n = fitted.effects[entity], _shown(fitted, weak=weak)
     names, parts = [str(feature) for feature in effects.features], []
     for k, factor in enumerate(fitted.factor_names[:n]):
-        if fitted.on[fitted.schema.entity_index(entity), k]:
+        if fitted.structure.on[fitted.schema.entity_index(entity), k]:
             parts.append((factor, effects.mean[:, k], effects.std[:, k]))
     for m, relation in enumerate(fitted.schema.relations):
         for side, name in enumerate((relation.rows, relation.cols)):

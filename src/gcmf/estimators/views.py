@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gcmf.fit import Fit, Status
     from gcmf.model.fitted import Fitted
     from gcmf.options import BiasSides, RandomState
+    from gcmf.outcome import Fit, Status
 
     Floats = NDArray[np.float64]
 
@@ -187,7 +187,7 @@ class MultiViewEstimator(ViewsEstimator):
         names = list(self.view_names_)
         table = pd.DataFrame(self._arrays["activity"].T, index=self.get_feature_names_out(), columns=names)
         # The samples are the first entity set, and the features of each view one more.
-        table["role"], reached = roles(tuple((0, v + 1) for v in range(len(names))), self._arrays["on"])
+        table["role"], reached = roles(self._arrays["on"][0] & self._arrays["on"][1:])
         table["views"] = [tuple(names[v] for v in views) for views in reached]
         return table
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gcmf.data.relation import Relation
 from gcmf.data.vocabulary import and_more, show_id
 from gcmf.errors import DataError, OptionError, UnknownIdError
-from gcmf.io.predictions import find_columns, find_relation
+from gcmf.io.predictions import find_columns, find_relation, names_of
 from gcmf.io.sources.duck import as_number, quote
 from gcmf.io.sources.specs import Source
 from gcmf.io.sources.tables import open_table
@@ -39,17 +40,9 @@ def fold_in(model: GCMF, given: Sequence[str], *, entity: str | None) -> tuple[G
 
     A table has a line per cell: two columns of ids, named as the entity sets, and one of values.
     """
-    tables = []
-    for text in given:
-        name, _, path = text.rpartition("=")
-        file = Path(path)
-        table = open_table(Source(source=file.name), file.absolute().parent)
-        tables.append((find_relation(model, name or None, table.columns), table))
+    tables = _tables(model, given, flag="--new")
     entity = entity or tables[0][0].rows
-    cells = {relation.name: _cells(model, relation, table, entity) for relation, table in tables}
-    if len(cells) < len(tables):
-        msg = "--new names a relation twice; give one table of each."
-        raise OptionError(msg)
+    cells = {relation.name: _new_cells(model, relation, table, entity) for relation, table in tables}
     new = model.fold_in(entity, cells)
     known = np.flatnonzero(model.fitted_.vocabularies[entity].index(new.ids) >= 0)
     if len(known):
@@ -61,20 +54,52 @@ def fold_in(model: GCMF, given: Sequence[str], *, entity: str | None) -> tuple[G
     return new.together(), new.ids
 
 
-def _cells(model: GCMF, relation: RelationSchema, table: Table, entity: str) -> pd.DataFrame:
-    """The cells of a table, with columns named as the sets, and `value`."""
+def held_out(model: GCMF, given: Sequence[str], *, flag: str = "--test") -> list[Relation]:
+    """Return the cells of tables, "FILE" or "RELATION=FILE" each, as relations of the model."""
+    found = []
+    for relation, table in _tables(model, given, flag=flag):
+        likelihood = model.fitted_.likelihoods[model.schema_.relations.index(relation)]
+        cells = _cells(model, relation, table, flag=flag)
+        triplets = tuple(cells[name].to_numpy() for name in cells)
+        found.append(
+            Relation(relation.name, relation.rows, relation.cols, triplets, likelihood, symmetric=relation.symmetric)
+        )
+    return found
+
+
+def _tables(model: GCMF, given: Sequence[str], *, flag: str) -> list[tuple[RelationSchema, Table]]:
+    """The tables that an option names, and the relation of each."""
+    tables = []
+    for text in given:
+        name, _, path = text.rpartition("=")
+        file = Path(path)
+        table = open_table(Source(source=file.name), file.absolute().parent)
+        tables.append((find_relation(model, name or None, table.columns), table))
+    if len({relation.name for relation, _ in tables}) < len(tables):
+        msg = f"{flag} names a relation twice; give one table of each."
+        raise OptionError(msg)
+    return tables
+
+
+def _new_cells(model: GCMF, relation: RelationSchema, table: Table, entity: str) -> pd.DataFrame:
+    """The cells of new entities of a set, which another set has to meet."""
     if entity not in (relation.rows, relation.cols) or relation.rows == relation.cols:
         msg = (
             f"--new: relation {relation.name!r} joins {relation.rows} and {relation.cols}; new entities of {entity!r}"
             " are folded in from cells with another set."
         )
         raise OptionError(msg)
+    return _cells(model, relation, table, flag="--new")
+
+
+def _cells(model: GCMF, relation: RelationSchema, table: Table, *, flag: str) -> pd.DataFrame:
+    """The cells of a table, with columns named as the sets, and `value`."""
     row, col = find_columns(table, relation, (None, None))
     left = [name for name in table.columns if name not in (row, col)]
     named = [name for name in (relation.name, "value") if name in left] or left
     if len(named) != 1:
         msg = (
-            f"--new: {table.label} has {table.shown_columns}; beside {row} and {col} it needs one column of values,"
+            f"{flag}: {table.label} has {table.shown_columns}; beside {row} and {col} it needs one column of values,"
             " or one named value."
         )
         raise DataError(msg)
@@ -90,7 +115,7 @@ def _cells(model: GCMF, relation: RelationSchema, table: Table, entity: str) -> 
                 f"{and_more(len(bad) - 1)}: an id as the model has them, or a number, is needed."
             )
             raise DataError(msg)
-    cells: pd.DataFrame = frame[["c0", "c1", "c2"]].set_axis([relation.rows, relation.cols, "value"], axis=1)
+    cells: pd.DataFrame = frame[["c0", "c1", "c2"]].set_axis([*names_of(relation), "value"], axis=1)
     return cells
 
 

@@ -20,9 +20,9 @@ from gcmf.data.split import draw, folds
 from gcmf.engines.threads import available_threads
 from gcmf.errors import ConvergenceWarning, UnknownIdError, did_you_mean
 from gcmf.estimators.gcmf import GCMF
-from gcmf.fit import Status
 from gcmf.io.variants import BIAS, GROUP, variants, without_factors
 from gcmf.options import check_integer, listed_callbacks
+from gcmf.outcome import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gcmf.estimators.gcmf import Data
-    from gcmf.fit import StepInfo
     from gcmf.io.variants import Columns, Variant
+    from gcmf.outcome import StepInfo
 
 Scores = dict[str, dict[str, float]]
 """Measures by relation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Method(Protocol):
@@ -17,3 +17,9 @@ class Method(Protocol):
 
     def arrived(self, change: float, size: float, flat: float) -> bool:
         """Try what else may raise a bound of this size; whether nothing does, and the sweep did by at most `flat`."""
+
+    def pack(self) -> dict[str, Any]:
+        """What it must carry over to go on in another process (`Carried`)."""
+
+    def unpack(self, values: dict[str, Any]) -> None:
+        """Go on with what was carried over."""

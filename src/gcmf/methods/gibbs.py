@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.carried import Carried, part
 from gcmf.engines.base import is_proposed
 from gcmf.methods.inclusion import OFF, Inclusion
 from gcmf.methods.walk import Walk
 from gcmf.model import conditionals
+from gcmf.model.packing import in_order, pack, pack_state, unpack_like, unpack_state
 from gcmf.model.posterior import Moments, given_of
 from gcmf.model.regression import told
 
@@ -28,13 +30,15 @@ if TYPE_CHECKING:
 N_DECIDED = 1
 
 
-class Chain:
+class Chain(Carried):
     """One chain: what is global is here, factors and biases are in its engine, all of them points."""
+
+    carried = ("n", "_inclusion", "_walk")
 
     def __init__(self, spec: Spec, engine: Engine, posterior: Posterior, hyper: Hyper, *, seed: int) -> None:
         self.spec, self.engine, self.posterior, self.hyper = spec, engine, posterior, hyper
         self.log_joint = np.nan
-        self._seed, self._n = seed, 0
+        self._seed, self.n = seed, 0
         likelihoods = spec.likelihoods
         self._summed = np.array([likelihood.least_squares for likelihood in likelihoods])
         # The scales of these have a Gaussian to be drawn from. A cell of a symmetric relation has a weight at each of
@@ -48,9 +52,9 @@ class Chain:
 
     def sweep(self, *, adapting: bool = False) -> None:
         """Draw every row of every set, then all that is global. While `adapting`, steps of walks may change."""
-        self._n += 1
+        self.n += 1
         spec, posterior = self.spec, self.posterior
-        rng = np.random.default_rng([self._seed, self._n])
+        rng = np.random.default_rng([self._seed, self.n])
         key = int(rng.integers(1 << 62))
         swept = []
         for e in range(len(spec.sizes)):
@@ -74,7 +78,7 @@ class Chain:
             measured = np.where(self._summed, measured, self.engine.measure(given_of(spec, posterior)))
             posterior, measured = self._walk.moved(self.engine, posterior, measured, rng, adapting=adapting)
         posterior = conditionals.draw_bias_prior(spec, posterior, self.hyper, rng)
-        self.posterior = conditionals.draw_coefficients(posterior, self.hyper, rng, biases=True)
+        self.posterior = in_order(conditionals.draw_coefficients(posterior, self.hyper, rng, biases=True))
         self.log_joint = conditionals.log_joint(spec, self.posterior, self.hyper, measured)
 
     def _silenced(self, posterior: Posterior) -> Posterior:
@@ -89,3 +93,13 @@ class Chain:
     def fetch(self) -> State:
         """The factors and biases of this draw."""
         return self.engine.fetch()
+
+    def pack(self) -> dict[str, Any]:
+        """The chain after a sweep, for another process to go on with."""
+        return {**super().pack(), "posterior": pack(self.posterior), "state": pack_state(self.fetch())}
+
+    def unpack(self, values: dict[str, Any]) -> None:
+        """Go on with what `pack` took; the engine is one of the same cells and precision."""
+        super().unpack(values)
+        self.posterior = unpack_like(self.posterior, part(values, "posterior"))
+        self.engine.place(unpack_state(self.spec, self.posterior.n_factors, part(values, "state")))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.carried import Carried
 from gcmf.engines.base import is_proposed
 from gcmf.gamma import log_density
 from gcmf.model.conditionals import points
@@ -37,8 +38,10 @@ WIDE = 6.0
 OFF = 1e14
 
 
-class Inclusion:
+class Inclusion(Carried):
     """Decides on factors one after the other, a few in each sweep."""
+
+    carried = ("_next",)
 
     def __init__(self, spec: Spec, posterior: Posterior, *, wanted: bool) -> None:
         self._spec = spec
@@ -48,12 +51,12 @@ class Inclusion:
         free = wanted and spec.priors.vague and len(spec.ends) > 1 and not spec.common and posterior.scales is None
         self.sets = [e for e in range(len(spec.sizes))
                      if free and e not in own | others and not spec.unit_variance[e]]  # fmt: skip
-        self._next = dict.fromkeys(self.sets, 0)
+        self._next = np.zeros(len(spec.sizes), np.int64)
 
     def decided(self, engine: Engine, posterior: Posterior, e: int, *, key: int, rng: np.random.Generator) -> Posterior:
         """The posterior with the next factor of set e on or off; α is `OFF` for one that is to vanish in a sweep."""
         K = posterior.n_factors
-        k = self._next[e] = (self._next[e] + 1) % K
+        k = self._next[e] = (int(self._next[e]) + 1) % K
         tried = posterior.on.copy()
         tried[e, k] = True
         there = posterior._replace(on=tried)

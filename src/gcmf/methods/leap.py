@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gcmf.carried import Carried
 from gcmf.methods.run import GOOD
 
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ FIRST, LONGEST, SHORTEST = 4.0, 64.0, 1.0
 _FROM, _BACK = "before the step", "before the leap"
 
 
-class Leaps:
+class Leaps(Carried):
     """Sweeps move one entity set given the others, so that they creep where sets are tied: steps all point one way.
 
     A leap is kept only if the bound is higher; its bound takes the place of the sweep's.
     """
+
+    carried = ("_length", "_n")
 
     def __init__(self, run: Run) -> None:
         self._run, self._length, self._n = run, FIRST, 0

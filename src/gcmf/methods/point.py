@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gcmf.carried import Carried
 from gcmf.methods.warm_up import Clock, turn
 
 if TYPE_CHECKING:
@@ -11,10 +12,11 @@ if TYPE_CHECKING:
     from gcmf.options import FitOptions
 
 
-class Point:
+class Point(Carried):
     """Raises the joint density by sweeps and turns; nothing is switched off, as α stays finite."""
 
     capped = False
+    carried = ("_clock",)
 
     def __init__(self, run: Run, options: FitOptions) -> None:
         self._run, self._free = run, options.pattern is None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gcmf.carried import Carried
 from gcmf.model.posterior import given_of
+from gcmf.model.zeros import Drawing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gcmf.engines.base import Engine, Scales, State
+    from gcmf.engines.base import Engine, State
     from gcmf.methods.base import Method
     from gcmf.methods.run import Run
 
@@ -17,13 +19,15 @@ if TYPE_CHECKING:
 DRAW_AT = (2, 5, 10, 20, 40, 80)
 
 
-class Redrawn:
+class Redrawn(Carried):
     """A method over several draws of a run's cells, each by the model as it is by then; with the last one it arrives.
 
     Bounds of two draws differ by chance: when cells change, all of the trace moves to where the new ones have it.
     """
 
-    def __init__(self, method: Method, run: Run, engine_of: Callable[[State, int, Scales | None], Engine]) -> None:
+    carried = ("_method", "_n")
+
+    def __init__(self, method: Method, run: Run, engine_of: Callable[[Drawing], Engine]) -> None:
         self._method, self._run, self._engine_of = method, run, engine_of
         self._n = 0
 
@@ -41,6 +45,11 @@ class Redrawn:
         arrived = self._method.arrived(change, size, flat)
         self._n += 1
         if not arrived and self._n in DRAW_AT:
-            scales = given_of(self._run.spec, self._run.posterior).scales
-            self._run.change_engine(lambda state: self._engine_of(state, self._n, scales))
+            self._run.change_engine(self._drawn)
         return arrived
+
+    def _drawn(self, state: State) -> Engine:
+        # A copy: the engine goes on with the arrays of the state.
+        scales = given_of(self._run.spec, self._run.posterior).scales
+        self._run.drawing = Drawing(self._n, state.copy(), scales)
+        return self._engine_of(self._run.drawing)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.carried import array_like, part, refuse
 from gcmf.methods.scaling import Scaling
 from gcmf.methods.search import Search
 from gcmf.model import moves
 from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters, update_scale_prior
 from gcmf.model.init import start
-from gcmf.model.posterior import Moments, Posterior, given_of
+from gcmf.model.packing import in_order, pack, pack_state, unpack_posterior, unpack_state
+from gcmf.model.posterior import Moments, Posterior, given_of, opened
 from gcmf.model.regression import told
 
 if TYPE_CHECKING:
@@ -22,9 +24,11 @@ if TYPE_CHECKING:
 
     from gcmf.engines.base import Engine, State
     from gcmf.model.spec import Spec
+    from gcmf.model.zeros import Drawing
 
 #: The name under which the run is kept after each sweep whose bound was finite and had not fallen.
 GOOD = "last good sweep"
+_HERE = "while another is looked at"
 
 
 class Run:
@@ -41,6 +45,8 @@ class Run:
         """Added to the bound: a constant that joins what was found under one prior to what is under another."""
         self.structured: float | None = None
         """The bound when the structure was settled, if it is: by it runs compare, whatever was added to predict."""
+        self.drawing: Drawing | None = None
+        """For whom the zeros among the engine's cells were drawn, if some were, and not all alike."""
         self._search, self._scaling = Search(spec), Scaling(spec)
         self._kept: dict[str, tuple[Posterior, NDArray[np.float64]]] = {}
 
@@ -117,6 +123,59 @@ class Run:
         self.structured = None if self.structured is None else self.structured + step
         self._kept.clear()
         self.keep(GOOD)
+
+    def settle(self) -> None:
+        """Take a sweep to be good: keep it, in the layout in which `pack` gives it away."""
+        self.posterior = in_order(self.posterior)
+        self.keep(GOOD)
+
+    def pack(self) -> dict[str, Any]:
+        """The run after a good sweep, with all that is kept, for another process to go on with."""
+        others = [slot for slot in self._kept if slot != GOOD]
+        return {
+            "now": self._packed(self.posterior, self.measured, self.engine.fetch()),
+            "kept": {slot: self._packed(*self._kept[slot], self._fetched(slot)) for slot in others},
+            "trace": np.array(self.trace), "level": float(self.level), "structured": self.structured,
+            "search": self._search.pack(), "scaling": self._scaling.pack(),
+        }  # fmt: skip
+
+    def unpack(self, values: dict[str, Any]) -> None:
+        """Go on with what `pack` took; the engine is one of the same cells and precision."""
+        others = part(values, "kept")
+        if not isinstance(others, dict):
+            refuse("kept", "is no mapping")
+        for slot, kept in others.items():
+            self._place(kept)
+            self.keep(str(slot))
+        self._place(part(values, "now"))
+        trace, level, structured = (part(values, name) for name in ("trace", "level", "structured"))
+        if not isinstance(trace, np.ndarray) or trace.dtype != float or trace.ndim != 1 or not len(trace):
+            refuse("trace", "is no list of numbers")
+        if not isinstance(level, float) or not isinstance(structured, float | None):
+            refuse("level", "is no number")
+        self.trace[:], self.level, self.structured = trace.tolist(), level, structured
+        self._search.unpack(part(values, "search"))
+        self._scaling.unpack(part(values, "scaling"))
+        self.keep(GOOD)
+
+    @staticmethod
+    def _packed(posterior: Posterior, measured: NDArray[np.float64], state: State) -> dict[str, Any]:
+        return {"posterior": pack(in_order(posterior)), "measured": measured, "state": pack_state(state)}
+
+    def _place(self, values: dict[str, Any]) -> None:
+        self.posterior = unpack_posterior(self.spec, part(values, "posterior"))
+        self.spec = opened(self.spec, self.posterior)
+        self.measured = array_like(self.measured, part(values, "measured"), "measured").copy()
+        self.engine.place(unpack_state(self.spec, self.posterior.n_factors, part(values, "state")))
+
+    def _fetched(self, slot: str) -> State:
+        """What the engine keeps there, without moving from where it is."""
+        self.engine.keep(_HERE)
+        self.engine.restore(slot)
+        state = self.engine.fetch()
+        self.engine.restore(_HERE)
+        self.engine.drop(_HERE)
+        return state
 
     def keep(self, slot: str) -> None:
         """Remember the run as it is now under this name."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.carried import part, refuse
 from gcmf.methods.gibbs import Chain
 from gcmf.model import moves
 from gcmf.model.conditionals import begin
@@ -59,10 +60,23 @@ class Sampling:
         self._spec, self._engine, self._options, self._seed = spec, engine, options, seed
         self._trace: list[float] = []
         self._probes: list[list[NDArray[Any]]] = []
+        self._chain: Chain
+        self._recorder: Recorder
 
-    def run(self, posterior: Posterior, state: State, report: Callable[[int, float, Chain], bool]) -> Sampled | None:
-        """Draw, until `report` says that it is enough, or all is drawn; None if nothing was by then."""
-        options, engine = self._options, self._engine
+    @property
+    def n_sweeps(self) -> int:
+        """Of all chains together."""
+        return self._options.n_chains * (self._options.n_burn + self._options.n_samples)
+
+    def run(
+        self, posterior: Posterior, state: State, report: Callable[[int, float, Chain], bool],
+        before: tuple[dict[str, Any], Engine] | None = None,
+    ) -> Sampled | None:  # fmt: skip
+        """Draw, until `report` says that it is enough, or all is drawn; None if nothing was by then.
+
+        `before` is what another process packed after a sweep, to go on from there, and the engine for it.
+        """
+        options = self._options
         if self._spec.priors.vague:
             # Under a vague prior, α has a posterior that cannot be normalized: a factor could shrink to nothing and
             # never come back.
@@ -70,12 +84,21 @@ class Sampling:
         posterior, state = self._widened(posterior, state)
         spec, start, first, hyper = begin(self._spec, posterior, state)
         recorder, stopped = Recorder(self._spec, posterior, state, seed=self._seed), False
+        self._recorder = recorder
         n_draws = options.n_samples * options.n_chains
         every = -(-n_draws // n_kept(spec.sizes, spec.ends, posterior.n_factors, n_draws))
-        for c in range(options.n_chains):
-            engine.place(first.copy())
-            self._probes.append([])
-            stopped = self._one(Chain(spec, engine, start, hyper, seed=self._seed + c), recorder, every, report)
+        if before is not None:
+            values, self._engine = before
+            self._unpack(values)
+            recorder.unpack(part(values, "recorder"), start, first)
+        for c in range(max(len(self._probes) - 1, 0), options.n_chains):
+            self._chain = Chain(spec, self._engine, start, hyper, seed=self._seed + c)
+            if before is not None and c == len(self._probes) - 1:
+                self._chain.unpack(part(before[0], "chain"))
+            else:
+                self._engine.place(first.copy())
+                self._probes.append([])
+            stopped = self._one(self._chain, recorder, every, report)
             if stopped:
                 break
         if not recorder.n:
@@ -86,7 +109,7 @@ class Sampling:
 
     def _one(self, chain: Chain, recorder: Recorder, every: int, report: Callable[[int, float, Chain], bool]) -> bool:
         """Run a chain; whether it was stopped, or has left the numbers."""
-        for n in range(-self._options.n_burn, self._options.n_samples):
+        for n in range(chain.n - self._options.n_burn, self._options.n_samples):
             chain.sweep(adapting=n < 0)
             self._trace.append(chain.log_joint)
             if not np.isfinite(chain.log_joint):
@@ -100,6 +123,21 @@ class Sampling:
             if report(len(self._trace), chain.log_joint, chain):
                 return True
         return False
+
+    def pack(self) -> dict[str, Any]:
+        """The chains after a sweep, for another process to go on with."""
+        probes = [np.array(chain) if chain else np.zeros((0, 0)) for chain in self._probes]
+        return {"chain": self._chain.pack(), "recorder": self._recorder.pack(), "trace": np.array(self._trace),
+                "probes": probes, "dtype": self._engine.dtype.name}  # fmt: skip
+
+    def _unpack(self, values: dict[str, Any]) -> None:
+        trace, probes = part(values, "trace"), part(values, "probes")
+        arrays = [trace, *probes] if isinstance(probes, list) else [None]
+        if not all(isinstance(array, np.ndarray) and array.dtype == float for array in arrays):
+            refuse("trace", "is no list of numbers")
+        if not 1 <= len(probes) <= self._options.n_chains:
+            refuse("probes", f"are of {len(probes)} chains")
+        self._trace, self._probes = trace.tolist(), [list(chain) for chain in probes]
 
     def _widened(self, posterior: Posterior, state: State) -> tuple[Posterior, State]:
         """Add weak factors up to the number that was asked for: draws do not overfit, and gain by them."""

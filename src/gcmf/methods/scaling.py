@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.carried import Carried
 from gcmf.model.hyper import step_scales, update_scale_prior
 from gcmf.model.posterior import given_of
 
@@ -25,11 +26,13 @@ MAX_HALVINGS = 3
 WAITS = ((1e-5, 1), (1e-6, 3), (0.0, 10))
 
 
-class Scaling:
+class Scaling(Carried):
     """Moves the scales after each sweep, from what the sweep has summed up: no further pass over the cells.
 
     Where quadratic forms are no bounds, a step is measured, and halved if the bound of its relation would fall.
     """
+
+    carried = ("_wait",)
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.carried import Carried
 from gcmf.model.posterior import given_of
 
 if TYPE_CHECKING:
@@ -23,8 +24,10 @@ FIRST, LONGEST, SHORTEST = 1.0, 2.0, 0.02
 WAITS = ((0.2, 1), (0.01, 5), (0.0, 10))
 
 
-class Search:
+class Search(Carried):
     """Searches along the line of each likelihood that has one, all relations at once; the bound never falls."""
+
+    carried = ("_step", "_wait")
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec

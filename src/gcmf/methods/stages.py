@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.carried import Carried
 from gcmf.methods.leap import Leaps
 from gcmf.model import moves
-from gcmf.model.hyper import update_alpha_prior
-from gcmf.model.posterior import given_of
+from gcmf.model.hyper import update_alpha, update_alpha_prior
+from gcmf.model.posterior import given_of, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gcmf.methods.base import Method
     from gcmf.methods.run import Run
     from gcmf.options import FitOptions
@@ -28,11 +31,13 @@ LOOK_EVERY = 10
 MIN_REFINING, MAX_REFINING = 10, 20
 
 
-class Stages:
-    """Finds the structure, then refines the predictions."""
+class Stages(Carried):
+    """Finds the structure, then refines the predictions: in the way that `proof` says, whether factors open up."""
 
-    def __init__(self, first: Method, last: Refinement) -> None:
-        self._first, self._last, self._refining = first, last, False
+    carried = ("_first", "_last", "_refining")
+
+    def __init__(self, first: Method, last: Refinement, proof: Callable[[], bool]) -> None:
+        self._first, self._last, self._proof, self._refining = first, last, proof, False
 
     @property
     def capped(self) -> bool:
@@ -50,13 +55,16 @@ class Stages:
         if not self._first.arrived(change, size, NEARLY * flat):
             return False
         self._refining = self._last.has_time
+        if self._refining and self._last.has_work:
+            self._last.opens = self._proof()
         return not self._last.has_work
 
 
-class Continuation:
+class Continuation(Carried):
     """Goes on with a model that was fitted before: its pattern stays, and so do its weak factors."""
 
     capped = False
+    carried = ("_refinement",)
 
     def __init__(self, run: Run, options: FitOptions, rng: np.random.Generator) -> None:
         self._refinement = Refinement(run, options, rng, begun=True)
@@ -71,20 +79,25 @@ class Continuation:
         return self._refinement.arrived(change, flat)
 
 
-class Refinement:
+class Refinement(Carried):
     """Adds weak factors, and learns the prior of α; nothing is switched off any more.
 
     The on/off test is right about structure, but the bound of mean-field factors undervalues what is weak and still
     predicts. So some factors that live in all sets are added to those that pass the test, whose pattern stays; and
     a learned prior of α pools what is alike. Bounds under two priors differ by a constant that has no meaning where
-    the first is vague: the trace goes on from where it was.
+    the first is vague: the trace goes on from where it was. If it `opens`, all factors go on in all sets, with one α
+    each: what the structure leaves out may be weak there, and still predict.
     """
+
+    carried = ("_n", "_leaps", "opens")
 
     def __init__(self, run: Run, options: FitOptions, rng: np.random.Generator, *, begun: bool = False) -> None:
         self._run, self._rng, self._max_iter = run, rng, options.max_iter
         self._learned = options.refined and run.spec.priors.vague
         self._max_factors = None if options.n_factors == "auto" else options.n_factors
         self._n, self._leaps = int(begun), Leaps(run)
+        self.opens = False
+        """Whether all factors are to live everywhere, whatever the structure says."""
 
     @property
     def has_work(self) -> bool:
@@ -107,6 +120,10 @@ class Refinement:
             everywhere = np.ones((len(spec.sizes), n_weak), dtype=bool)
             run.posterior = moves.extend(spec, run.engine, run.posterior, everywhere, self._rng)
             run.posterior = run.posterior._replace(n_weak=n_weak)
+        if self.opens:
+            run.posterior = moves.open_up(spec, run.engine, run.posterior)
+            run.spec = opened(spec, run.posterior)
+            run.posterior = update_alpha(run.spec, run.posterior)
 
     def sweep(self) -> None:
         """One iteration, and the prior of α."""

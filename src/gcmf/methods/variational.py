@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.carried import Carried
 from gcmf.methods.leap import Leaps
 from gcmf.methods.run import GOOD
 from gcmf.methods.warm_up import Clock, turn
@@ -45,8 +46,12 @@ MAX_JOINED = 3
 N_BEYOND = 2
 
 
-class Variational:
+class Variational(Carried):
     """Raises the bound by sweeps, turns, cuts and new factors until none of them does."""
+
+    carried = (
+        "capped", "_max_factors", "_clock", "_leaps", "_n_trials", "_n_unpacked", "_n_joined", "_n_offered",
+    )  # fmt: skip
 
     def __init__(
         self, run: Run, options: FitOptions, rng: np.random.Generator, interrupted: Callable[[], bool]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.carried import Carried
 from gcmf.model.posterior import given_of
 
 if TYPE_CHECKING:
@@ -23,11 +24,13 @@ WANTED = 0.4
 FIRST = 0.1
 
 
-class Walk:
+class Walk(Carried):
     """Steps of the parameters of likelihoods that are searched, and of scales; of all relations at once.
 
     Each costs a pass over the cells. Relations are independent given factors and biases, so each takes its own step.
     """
+
+    carried = ("_steps", "_n")
 
     def __init__(self, spec: Spec, posterior: Posterior, scaled: NDArray[np.bool_]) -> None:
         self._spec = spec

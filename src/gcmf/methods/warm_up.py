@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gcmf.carried import Carried
 from gcmf.model import gauge, moves
 from gcmf.model.hyper import update_alpha
 
@@ -18,8 +19,10 @@ MAX_WARM_UP = 200
 ROTATE_AT = (0, 5, 10, 20, 40, 80, 160, 320)
 
 
-class Clock:
+class Clock(Carried):
     """Counts sweeps, first those of the warm-up, then those since."""
+
+    carried = ("warm", "since", "_n")
 
     def __init__(self) -> None:
         self.warm = True

@@ -12,7 +12,7 @@ from gcmf.engines.host import factor_sums
 from gcmf.model.explained import Explained, explain
 from gcmf.model.links import Layers, fill, joint
 from gcmf.model.regression import covariances, expected, precision_of
-from gcmf.model.structure import touched
+from gcmf.model.structure import Pattern, touched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,6 +145,19 @@ class Fitted:
     draws: Draws | None = None
     """Of a sampled model: predictions are averages over these. All else is means and variances over all draws."""
 
+    pattern: Pattern | None = None
+    """Where the structure has every factor, if predictions have them all everywhere; weak ones are everywhere."""
+
+    @property
+    def structure(self) -> Pattern:
+        """Where every factor lives, as the on/off test has it."""
+        if self.pattern is not None:
+            return self.pattern
+        if self.scales is None:
+            return Pattern(self.on, np.array([self.on[r] & self.on[c] for r, c in self.ends]))
+        received = self.directed[:, None] & self.scales.on[:, self.scales.mate]
+        return Pattern(self.on, self.scales.on | received)
+
     @property
     def objective(self) -> str:
         """What the trace of the fit holds, in words."""
@@ -165,13 +178,6 @@ class Fitted:
     def factor_names(self) -> list[str]:
         """F1, F2 and so on; then the weak ones, W1, W2 and so on."""
         return [f"F{k + 1}" for k in range(self.n_factors)] + [f"W{k + 1}" for k in range(self.n_weak)]
-
-    @property
-    def seen(self) -> NDArray[np.bool_] | None:
-        """Which relations see each factor, (M, K), where scales say so; directed ones also see who is received."""
-        if self.scales is None:
-            return None
-        return np.where(self.directed[:, None], self.scales.on | self.scales.on[:, self.scales.mate], self.scales.on)
 
     @property
     def directed(self) -> NDArray[np.bool_]:
@@ -214,8 +220,8 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
 
     `widths` are the variances that predictions are made with, if others than those of the state.
     """
-    explained = explain(spec, posterior, state, data)
-    order = _order(spec, posterior, explained)
+    explained, pattern = explain(spec, posterior, state, data), _pattern(posterior)
+    order = _order(touched(spec, posterior) if pattern is None else pattern.seen, explained, posterior.n_strong)
     on, alpha = posterior.on[:, order], posterior.alpha.mean[:, order]
     mean, var = ([np.ascontiguousarray(a[:, order]) for a in group] for group in (state.mean, state.var))
     square = posterior.moments.square[:, order]
@@ -277,6 +283,7 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
         activity=activity,
         explained=Explained(explained.bias, explained.factors[:, order], explained.total),
         n_weak=posterior.n_weak,
+        pattern=None if pattern is None else pattern.columns(order),
         scales=None if posterior.scales is None else _fitted_scales(posterior.scales, order),
         effects=_effects(spec, posterior, data, order),
         terms=terms,
@@ -359,11 +366,17 @@ def _effects(spec: Spec, posterior: Posterior, data: Collection, order: NDArray[
     return effects
 
 
-def _order(spec: Spec, posterior: Posterior, explained: Explained) -> NDArray[np.intp]:
+def _pattern(posterior: Posterior) -> Pattern | None:
+    """That of the structure, with the weak factors, which are everywhere; None where nothing was opened up."""
+    if posterior.pattern is None:
+        return None
+    return Pattern(*(np.pad(p, ((0, 0), (0, posterior.n_weak)), constant_values=True) for p in posterior.pattern))
+
+
+def _order(there: NDArray[np.bool_], explained: Explained, n_strong: int) -> NDArray[np.intp]:
     """Shared first, private last; within a role, the factor that explains most first. Weak ones after all others."""
-    there, weak = touched(spec, posterior), np.arange(posterior.n_factors) >= posterior.n_strong
-    reach = there.sum(axis=0)
-    role = np.where(reach == len(spec.ends), 0, np.where(reach > 1, 1, 2))
+    weak, reach = np.arange(there.shape[1]) >= n_strong, there.sum(axis=0)
+    role = np.where(reach == len(there), 0, np.where(reach > 1, 1, 2))
     first = np.where(there.any(axis=0), there.argmax(axis=0), 0)
     weight = explained.factors.sum(axis=0)
     return np.lexsort((-weight, np.where(role == 2, first, 0), role, weak))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from gcmf.model.fitted import FittedScales
     from gcmf.model.regression import Regression
     from gcmf.model.spec import Spec
+    from gcmf.model.structure import Pattern
 
     Floats = NDArray[np.float64]
 
@@ -113,6 +115,8 @@ class Posterior(NamedTuple):
     """The last so many factors are there for predictions alone, and no part of the structure."""
     scales: RelationScales | None = None
     """Of relations and factors, where the model has them."""
+    pattern: Pattern | None = None
+    """Where the structure has its factors, the strong ones, if predictions have them everywhere."""
     regressions: tuple[Regression, ...] = ()
     """Of the factors and biases of the sets with covariates, in the order of `Spec.designs`."""
 
@@ -125,6 +129,11 @@ class Posterior(NamedTuple):
     def n_strong(self) -> int:
         """Factors that are part of the structure."""
         return self.n_factors - self.n_weak
+
+
+def opened(spec: Spec, posterior: Posterior) -> Spec:
+    """The spec that a posterior is of: factors that were opened up have one α each."""
+    return spec if posterior.pattern is None else replace(spec, common=True)
 
 
 def row_priors(spec: Spec, posterior: Posterior) -> tuple[RowPrior, ...]:

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gcmf.carried import array_like, pack_generator, part, refuse, unpack_generator
 from gcmf.engines.base import State
 from gcmf.gamma import Gamma
 from gcmf.model.diagnostics import effective_size, r_hat
 from gcmf.model.draws import Draws
+from gcmf.model.kept import Kept, pack_kept, unpack_kept
 from gcmf.model.links import Layers, covariance, linked
+from gcmf.model.packing import in_order, pack, unpack_like
 from gcmf.model.posterior import BiasPrior, Moments, row_priors, scales_of
 from gcmf.model.regression import Regression
 
@@ -42,7 +45,7 @@ class Recorder:
         self._spec, self._rng = spec, np.random.default_rng(seed)
         self._links = _links(spec, posterior, state)
         self._noise: list[Array] = []
-        self._kept: list[_Kept] = []
+        self._kept: list[Kept] = []
         self._unit = _unit(spec, state)
         self._sums: _Sums | None = None
         self._on = np.zeros(posterior.on.shape)
@@ -86,7 +89,7 @@ class Recorder:
             for likelihood, p in zip(spec.likelihoods, posterior.parameters, strict=True)
         )
         scales = np.ones((len(spec.ends), K)) if posterior.scales is None else posterior.scales.mean
-        self._kept.append(_Kept(self._factors(posterior, state), self._biases(posterior, state), scales, parameters))
+        self._kept.append(Kept(self._factors(posterior, state), self._biases(posterior, state), scales, parameters))
 
     def _factors(self, posterior: Posterior, state: State) -> list[Array]:
         factors = []
@@ -141,6 +144,24 @@ class Recorder:
         """States that were kept."""
         return len(self._kept)
 
+    def pack(self) -> dict[str, Any]:
+        """All that was recorded, for another process to go on with."""
+        sums = None if self._sums is None else self._sums.pack()
+        return {"rng": pack_generator(self._rng), "noise": list(self._noise), "kept": pack_kept(self._kept),
+                "sums": sums, "on": self._on}  # fmt: skip
+
+    def unpack(self, values: dict[str, Any], posterior: Posterior, state: State) -> None:
+        """Go on with what `pack` took; draws look like this posterior and state."""
+        spec, sums, noise = self._spec, part(values, "sums"), part(values, "noise")
+        self._rng, self._on = unpack_generator(part(values, "rng")), array_like(self._on, part(values, "on"), "on")
+        self._kept = unpack_kept(spec.sizes, spec.ends, posterior.n_factors, part(values, "kept"))
+        if not isinstance(noise, list) or (self._kept and len(noise) != len(spec.sizes) + len(spec.biased)):
+            refuse("noise", "is not of all sets and layers")
+        self._noise = noise
+        if sums is not None:
+            self._sums = _Sums(posterior, state)
+            self._sums.unpack(sums)
+
     def finish(self, chains: Floats) -> tuple[Draws, Posterior, State]:
         """All draws that were kept, and means and variances over all that were added; `chains` are probes (C, S, n)."""
         spec, kept = self._spec, self._kept
@@ -167,18 +188,11 @@ class Recorder:
         return draws, posterior._replace(on=self._on > 0), state
 
 
-class _Kept(NamedTuple):
-    factors: list[Array]
-    biases: list[Array]
-    scales: Floats
-    parameters: tuple[Floats, ...]
-
-
 class _Sums:
     """Sums and sums of squares of all that is drawn."""
 
     def __init__(self, posterior: Posterior, state: State) -> None:
-        self.posterior, self.n = posterior, 0
+        self.posterior, self.n = in_order(posterior), 0
         self._dtype = state.mean[0].dtype
         self._totals = [np.zeros((2, *a.shape)) for a in self._arrays(posterior, state)]
 
@@ -195,6 +209,20 @@ class _Sums:
             wide = array.astype(np.float64)
             total[0] += wide
             total[1] += wide**2
+
+    def pack(self) -> dict[str, Any]:
+        return {"posterior": pack(self.posterior), "n": self.n, "totals": list(self._totals),
+                "dtype": self._dtype.name}  # fmt: skip
+
+    def unpack(self, values: dict[str, Any]) -> None:
+        totals, n, dtype = part(values, "totals"), part(values, "n"), part(values, "dtype")
+        if not isinstance(totals, list) or len(totals) != len(self._totals) or type(n) is not int or n < 1:
+            refuse("sums", "are not of the parts of the model")
+        if dtype not in ("float32", "float64"):
+            refuse("sums", f"are of {dtype!r}")
+        self.posterior = unpack_like(self.posterior, part(values, "posterior"))
+        self._totals = [array_like(*pair, "sums").copy() for pair in zip(self._totals, totals, strict=True)]
+        self.n, self._dtype = n, np.dtype(dtype)
 
     def finish(self) -> tuple[Posterior, State]:
         """Means, and variances in place of those that a variational fit would have."""

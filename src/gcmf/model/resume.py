@@ -17,6 +17,7 @@ from gcmf.model.hyper import update_scale_prior
 from gcmf.model.init import start
 from gcmf.model.newcomers import swept_bias_var, swept_var, terms_of
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales
+from gcmf.model.structure import Pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,18 +26,31 @@ if TYPE_CHECKING:
     from gcmf.model.fitted import Fitted
     from gcmf.model.spec import Spec
 
+    Floats = NDArray[np.float64]
+
 
 def as_before(spec: Spec, problem: Problem, fitted: Fitted) -> tuple[Spec, Problem]:
     """Center, scale and offset of cells as a model has them, and scales of relations if it does."""
     of = _relations(spec, fitted)
     center, scale, offset = (a[of] for a in (fitted.center, fitted.scale, fitted.offset))
+    spec, problem = _in_units(spec, problem, (center, scale, offset))
+    opened = fitted.pattern is not None
+    return replace(spec, scaled=fitted.scales is not None, common=spec.common or opened), problem
+
+
+def in_units(spec: Spec, problem: Problem, other: Spec) -> tuple[Spec, Problem]:
+    """Center, scale and offset of cells as another spec of the same relations has them."""
+    return _in_units(spec, problem, (other.center, other.scale, other.offset))
+
+
+def _in_units(spec: Spec, problem: Problem, units: tuple[Floats, Floats, Floats]) -> tuple[Spec, Problem]:
+    center, scale, offset = units
     blocks = tuple(
         tuple(replace(b, center=float(center[b.relation]), scale=float(scale[b.relation]),
                       offset=float(offset[b.relation])) for b in blocks)
         for blocks in problem.blocks
     )  # fmt: skip
-    spec = replace(spec, center=center, scale=scale, offset=offset, scaled=fitted.scales is not None)
-    return spec, replace(problem, blocks=blocks)
+    return replace(spec, center=center, scale=scale, offset=offset), replace(problem, blocks=blocks)
 
 
 def _relations(spec: Spec, fitted: Fitted) -> list[int]:
@@ -74,9 +88,17 @@ def resumed(spec: Spec, fitted: Fitted, data: Collection, *, dtype: str) -> tupl
     posterior = posterior._replace(
         alpha=Gamma(posterior.alpha.shape, posterior.alpha.shape / precision),
         parameters=tuple(terms.parameters[m].copy() for m in of), bias=bias, n_weak=fitted.n_weak,
+        pattern=_pattern(fitted, sets, of),
         moments=Moments.of(state), scales=_scales(spec, fitted, of, posterior.scales),
     )  # fmt: skip
     return state, posterior
+
+
+def _pattern(fitted: Fitted, sets: list[int], of: list[int]) -> Pattern | None:
+    if fitted.pattern is None:
+        return None
+    strong = fitted.pattern.columns(np.arange(fitted.n_factors))
+    return Pattern(strong.on[sets], strong.seen[of])
 
 
 def _state(

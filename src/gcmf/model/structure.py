@@ -46,6 +46,19 @@ class Change(NamedTuple):
     """Which relations see each of the columns, where relations have scales; elsewhere their sets say so."""
 
 
+class Pattern(NamedTuple):
+    """Where factors live: in which sets, and in which relations."""
+
+    on: Flags
+    """(E, K)."""
+    seen: Flags
+    """(M, K)."""
+
+    def columns(self, order: NDArray[np.intp]) -> Pattern:
+        """Return that of these factors."""
+        return Pattern(self.on[:, order], self.seen[:, order])
+
+
 def carried(spec: Spec, on: Flags, mate: NDArray[np.int64] | None = None) -> Flags:
     """Which factor reaches which relation: both its entity sets must hold it, (M, K); directed ones also its mate."""
     held = on[spec.sides]
@@ -254,10 +267,8 @@ def _parts(n: int, edges: list[tuple[int, int]]) -> tuple[Column, ...]:
     return tuple(tuple(one == group for one in label) for group in groups)
 
 
-def roles(ends: tuple[tuple[int, int], ...], on: Flags, seen: Flags | None = None) -> tuple[list[str], list[list[int]]]:
-    """Role of each factor, and the relations it reaches: those between its sets, or `seen` (M, K)."""
-    if seen is None:
-        seen = np.array([on[r] & on[c] for r, c in ends])
-    reached = [np.flatnonzero(seen[:, k]).tolist() for k in range(on.shape[1])]
-    names = ["shared" if len(found) == len(ends) else "private" if len(found) == 1 else "partial" for found in reached]
+def roles(seen: Flags) -> tuple[list[str], list[list[int]]]:
+    """Role of each factor, and the relations that see it, (M, K)."""
+    reached = [np.flatnonzero(column).tolist() for column in seen.T]
+    names = ["shared" if len(found) == len(seen) else "private" if len(found) == 1 else "partial" for found in reached]
     return names, reached

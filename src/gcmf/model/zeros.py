@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gcmf.carried import array_like, part, refuse
 from gcmf.data.zeros import Drawn, draw_zeros, n_blanks, n_wanted
+from gcmf.engines.base import Scales
+from gcmf.model.packing import pack, pack_state, unpack_state
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,8 +20,38 @@ if TYPE_CHECKING:
 
     from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
-    from gcmf.engines.base import Problem, Scales, State
+    from gcmf.engines.base import Problem, State
     from gcmf.model.spec import Spec
+
+
+class Drawing(NamedTuple):
+    """For whom zeros were drawn: by these three the same draw can be made again."""
+
+    n: int
+    state: State
+    scales: Scales | None
+
+    def pack(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"n": self.n, "state": pack_state(self.state), "scales": pack(self.scales)}
+
+    @classmethod
+    def unpack(cls, spec: Spec, values: dict[str, Any]) -> Drawing:
+        """What `pack` gave, of a model of this spec."""
+        n, states, scales = (part(values, name) for name in ("n", "state", "scales"))
+        if type(n) is not int or n < 0:
+            refuse("drawing", "has no number")
+        width = getattr(states[0][0] if isinstance(states, list) and states and states[0] else None, "shape", (0, 0))
+        state = unpack_state(spec, width[-1], states)
+        if (scales is not None) != spec.scaled:
+            refuse("scales", "are of another model")
+        if scales is not None:
+            like = np.zeros((len(spec.ends), width[-1]))
+            mean, var = (array_like(like, part(scales, name), name) for name in ("mean", "var"))
+            scales = Scales(mean, var, array_like(like.astype(np.int64), part(scales, "mates"), "mates"))
+            if scales.mates.size and not 0 <= scales.mates.min() <= scales.mates.max() < width[-1]:
+                refuse("mates", "names factors that are not there")
+        return cls(n, state, scales)
 
 
 class Zeros:
@@ -42,8 +75,9 @@ class Zeros:
     def __bool__(self) -> bool:
         return bool(self._cells)
 
-    def problem(self, state: State | None, n: int, n_threads: int, scales: Scales | None = None) -> Problem:
-        """Return the problem with draw n of the zeros, as this state of the model asks for them; at first all alike."""
+    def problem(self, drawing: Drawing | None, n_threads: int) -> Problem:
+        """Return the problem with zeros drawn as a state of the model asks for them; without one, all alike."""
+        n, state, scales = (0, None, None) if drawing is None else drawing
         sides = {}
         with ThreadPoolExecutor(n_threads) as pool:
             for m, cells in self._cells.items():

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse.csgraph import shortest_path
 
 from gcmf.data.collection import Collection
-from gcmf.plot.style import INK, LIKELIHOOD_COLORS, MUTED, PAPER, new_figure, styled
+from gcmf.plot.style import INK, LIKELIHOOD_COLORS, MUTED, PAPER, Picture, drawn, shortened
+from gcmf.report import tables
+from gcmf.report.layout import layout
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from gcmf.data.schema import RelationSchema, Schema
@@ -24,17 +25,18 @@ MOST_LINES = 4
 """Relations between the same sets that have a line each; more of them share one."""
 
 
-def schema(of: Collection | GCMF) -> Figure:
+def schema(of: Collection | GCMF, *, ax: Axes | None = None) -> Picture:
     """Draw the schema of a collection or of a fitted model: entity sets with sizes, relations with kinds."""
-    with styled():
-        figure = new_figure(6.0, 4.6)
-        draw_schema(figure.add_subplot(), of)
-    return figure
+    places = layout(of.schema if isinstance(of, Collection) else of.schema_)
+    # Names on lines need room between the sets that they join, also in a long chain.
+    width, height = np.clip(2.4 * np.ptp(places, axis=0) + [1.6, 2.6], [6.0, 2.8], [14.0, 9.0]).tolist()
+    return drawn(ax, (width, height), lambda axes: draw_schema(axes, of))
 
 
 def draw_schema(ax: Axes, of: Collection | GCMF) -> None:
     """Draw the schema into given axes: a line or loop per relation, or one for all where many join the same sets."""
-    schema, sizes, notes = _facts(of)
+    schema = of.schema if isinstance(of, Collection) else of.schema_
+    sizes, notes = _facts(tables.schema(of))
     places = layout(schema)
     middle: dict[str, Any] = {"ha": "center", "va": "center"}
     drawn = [places]
@@ -45,12 +47,12 @@ def draw_schema(ax: Axes, of: Collection | GCMF) -> None:
             line, at = _loop(places, r, k, n) if r == c else _bow(places[r], places[c], k, n)
             color = LIKELIHOOD_COLORS.get(relation.likelihood, MUTED)
             ax.plot(line[:, 0], line[:, 1], color=color, linewidth=2.5 if few else 5, zorder=1)
-            text = f"{relation.name}\n{notes[relation.name]}" if few else _many(relations)
+            text = f"{shortened(relation.name, 18)}\n{notes[relation.name]}" if few else _many(relations)
             x, y = at.tolist()
             ax.text(x, y, text, color=color, fontsize=9, bbox=_box(PAPER, 0.25), zorder=2, **middle)
             drawn += [line, at[None]]
     for (x, y), name in zip(places, schema.entities, strict=True):
-        text = f"{name}\n{sizes[name]:,}"
+        text = f"{shortened(name)}\n{sizes[name]:,}"
         ax.text(x, y, text, color=PAPER, fontweight="bold", bbox=_box(INK, 0.55), zorder=3, **middle)
     everything = np.concatenate(drawn)
     low, high = everything.min(axis=0), everything.max(axis=0)
@@ -92,7 +94,7 @@ def _loop(places: Floats, e: int, k: int, n: int) -> tuple[Floats, Floats]:
 
 def _many(relations: list[RelationSchema]) -> str:
     """Relations that share a line: how many, and the first names."""
-    names = ", ".join(relation.name for relation in relations[:3])
+    names = ", ".join(shortened(relation.name, 12) for relation in relations[:3])
     return f"{len(relations)} relations\n{names}, ..."
 
 
@@ -100,67 +102,12 @@ def _box(color: str, pad: float) -> dict[str, Any]:
     return {"boxstyle": f"round,pad={pad}", "facecolor": color, "edgecolor": PAPER, "linewidth": 2}
 
 
-def layout(schema: Schema) -> Floats:
-    """Return a place in the plane for each entity set, (E, 2), as far apart as there are relations between.
-
-    Stress majorization (Gansner, Koren and North 2004): cycles become polygons, chains lines, stars stars. It
-    starts from a circle, always the same, so equal schemas look alike.
-    """
-    n = len(schema.entities)
-    hops = _hops(schema)
-    angle = np.pi / 2 + 2 * np.pi * np.arange(n) / n
-    # Not quite a circle: from perfect symmetry a chain could not unfold.
-    places = np.stack([np.cos(angle), np.sin(angle)], axis=1) * (1.0 + 0.05 * np.arange(n))[:, None]
-    weight = np.where(hops > 0, hops, 1.0) ** -2.0 - np.eye(n)
-    inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
-    for _ in range(200):
-        difference = places[:, None] - places[None]
-        distance = np.linalg.norm(difference, axis=-1)
-        pull = weight * hops / np.where(distance > 1e-9, distance, 1.0)
-        places = inverse @ (pull[..., None] * difference).sum(axis=1)
-    return _turned(places - places.mean(axis=0))
-
-
-def _turned(places: Floats) -> Floats:
-    """Lie the longest direction flat, as figures are wider than high, with the first set above or at left."""
-    if len(places) < 2:
-        return places
-    _, size, axes = np.linalg.svd(places, full_matrices=False)
-    if size[0] - size[-1] > 0.05 * size[0]:
-        places = places @ axes.T
-        return places * np.where(places[0] * np.array([-1, 1]) < -1e-9, -1.0, 1.0)
-    turn = np.pi / 2 - np.arctan2(places[0, 1], places[0, 0])
-    rotation = np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
-    turned: Floats = places @ rotation
-    return turned
-
-
-def _hops(schema: Schema) -> Floats:
-    """Relations on the shortest way between two sets, (E, E); a little more than any for none at all."""
-    joined = np.zeros((len(schema.entities), len(schema.entities)))
-    for relation in schema.relations:
-        joined[schema.entity_index(relation.rows), schema.entity_index(relation.cols)] = 1.0
-    hops: Floats = shortest_path(joined, directed=False, unweighted=True)
-    farthest = hops[np.isfinite(hops)].max()
-    return np.where(np.isfinite(hops), hops, farthest + 1.0)
-
-
-def _facts(of: Collection | GCMF) -> tuple[Schema, dict[str, int], dict[str, str]]:
-    """Return the schema, the size of each entity set, and what to say of each relation under its name."""
-    if isinstance(of, Collection):
-        sizes = {name: entity.size for name, entity in of.entities.items()}
-        notes = {r.name: f"{_kind(r)}\n{of.relations[r.name].n_cells:,} cells" for r in of.schema.relations}
-        return of.schema, sizes, notes
-    fitted = of.fitted_
-    sizes = {name: len(vocabulary) for name, vocabulary in fitted.vocabularies.items()}
-    notes = {
-        r.name: f"{_kind(r)}\n{total:.0%} explained"
-        for r, total in zip(fitted.schema.relations, fitted.explained.total, strict=True)
-    }
-    return fitted.schema, sizes, notes
-
-
-def _kind(relation: RelationSchema) -> str:
-    """The likelihood of a relation, and of a set with itself which way it goes."""
-    way = {None: "", True: ", symmetric", False: ", directed"}[relation.symmetric]
-    return f"{relation.likelihood}{way}"
+def _facts(table: pd.DataFrame) -> tuple[dict[str, int], dict[str, str]]:
+    """Return the size of each entity set, and what to say of each relation under its name."""
+    sizes, notes = {}, {}
+    for line in table.to_dict(orient="records"):
+        sizes[line["rows"]], sizes[line["cols"]] = line["n_rows"], line["n_cols"]
+        way = {None: "", True: ", symmetric", False: ", directed"}[line["symmetric"]]
+        count = f"{line['explained']:.0%} explained" if "explained" in line else f"{line['cells']:,} cells"
+        notes[line["relation"]] = f"{line['likelihood']}{way}\n{count}"
+    return sizes, notes

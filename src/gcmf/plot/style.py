@@ -9,9 +9,13 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
     from matplotlib.axes import Axes
+
+Picture = Any
+"""The axes that were given, or a new figure where none were."""
 
 INK, MUTED, FAINT, PAPER = "#1d2733", "#6b7785", "#e6eaee", "#ffffff"
 ROLE_COLORS = {"shared": "#1f6f8b", "partial": "#6a4c93", "private": "#e07a2f"}
@@ -23,6 +27,10 @@ LIKELIHOOD_COLORS = {
     "negative_binomial": "#8a6fae",
 }
 ACCENT = ROLE_COLORS["shared"]
+CATEGORY_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8c7a00")
+"""Of levels of a column (after Okabe and Ito); what there are more of is gray."""
+LONGEST = 26
+"""Characters of a name that are shown."""
 
 _STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -55,6 +63,40 @@ def styled() -> AbstractContextManager[Any]:
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of this size in inches that leaves no label cut off."""
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def drawn(ax: Axes | None, size: tuple[float, float], draw: Callable[[Axes], object]) -> Picture:
+    """Draw into given axes and return them, or into those of a new figure of this size, in inches, and return that."""
+    with styled():
+        if ax is not None:
+            draw(ax)
+            return ax
+        figure = new_figure(*size)
+        draw(figure.add_subplot())
+    return figure
+
+
+def shortened(name: object, longest: int = LONGEST) -> str:
+    """Return a name or an id as it is shown: one line, not too long, and a $ in it begins no formula.
+
+    It is cut in the middle: long ids often begin alike.
+    """
+    text = "".join(letter if letter.isprintable() else "?" for letter in str(name))
+    if len(text) > longest:
+        tail = longest // 3
+        text = f"{text[: longest - tail - 1].rstrip()}…{text[-tail:].lstrip()}"
+    return text.replace("$", r"\$")
+
+
+def room_for(names: Iterable[object]) -> float:
+    """Inches that the longest of some names takes beside a picture, beyond the inch that every picture leaves."""
+    return max(0.0, 0.085 * max((len(shortened(name)) for name in names), default=0) - 1.0)
+
+
+def empty(ax: Axes, why: str) -> None:
+    """Say in the middle of axes why there is nothing to see."""
+    ax.text(0.5, 0.5, why, ha="center", va="center", color=MUTED, transform=ax.transAxes)
+    ax.axis("off")
 
 
 def shades(color: str) -> LinearSegmentedColormap:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from gcmf.errors import StorageError
 from gcmf.storage.container import read, write
 from gcmf.storage.document import describe, rebuild, upgrade
-from gcmf.storage.files import check_target
+from gcmf.storage.files import check_target, previous
 from gcmf.storage.ids import encode, refuse
 from gcmf.storage.layout import MalformedError
 
@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
     from gcmf.data.vocabulary import Vocabulary
 
-__all__ = ["check", "load", "save", "to_dict"]
+__all__ = ["check", "load", "load_run", "previous", "save", "to_dict"]
 
 
-def save(model: Any, path: str | Path) -> None:
-    """Write a fitted model to one file, whole or not at all; an older file stays until the new one is there."""
+def save(model: Any, path: str | Path, *, run: Mapping[str, Any] | None = None) -> None:
+    """Write a fitted model to one file, whole or not at all; an older file stays until the new one is there.
+
+    With a `run` that is not finished it is a checkpoint: what was there before stays, as `previous(path)`.
+    """
     path = Path(path)
     check_target(path)
     document = _with_ids(describe(model), lambda ids, entity: encode(ids, entity=entity))
@@ -40,7 +43,7 @@ def save(model: Any, path: str | Path) -> None:
     except MalformedError as error:
         msg = f"Cannot write the model to {path}, as it could not be read back: {error}."
         raise StorageError(msg) from error
-    write(path, document)
+    write(path, document if run is None else {**document, "run": run}, keep_previous=run is not None)
 
 
 def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:
@@ -52,6 +55,21 @@ def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:
     except MalformedError as error:
         msg = f"{path} is no sound gcmf model: {error}. Take a copy from elsewhere, or fit and save the model again."
         raise StorageError(msg) from error
+
+
+def load_run(path: str | Path) -> dict[str, Any]:
+    """Read the unfinished run of a checkpoint, as plain values; whoever goes on with it compares them with its data."""
+    path = Path(path)
+    try:
+        _, document = read(path)
+    except MalformedError as error:
+        msg = f"{path} is no sound checkpoint: {error}."
+        raise StorageError(msg) from error
+    run = document.get("run")
+    if not isinstance(run, dict):
+        msg = f"{path} is a model, and no checkpoint of a fit. To start from it: fit(data, start=gcmf.load(path))."
+        raise StorageError(msg)
+    return run
 
 
 def to_dict(model: Any) -> dict[str, Any]:

@@ -35,14 +35,14 @@ _DEEPEST = 12
 _TYPES = ("F64", "F32", "F16", "I64", "U64", "U8", "BOOL")
 
 
-def write(path: Path, document: Mapping[str, Any]) -> None:
+def write(path: Path, document: Mapping[str, Any], *, keep_previous: bool = False) -> None:
     """Write nested values and arrays; the path holds either what it held before or all of the new file."""
     tensors: Tensors = {}
     model = _detach(document, "", tensors)
     head = {"format_version": FORMAT_VERSION, "sha256": _checksum(model, tensors), "model": model}
     # In memory first: `save_file` makes hidden files of its own, and gives them modes of its own.
     content = save(tensors, {_KEY: json.dumps(head)})
-    with replacing(path) as temporary:
+    with replacing(path, keep_previous=keep_previous) as temporary:
         temporary.write_bytes(content)
 
 

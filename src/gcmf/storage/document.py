@@ -11,8 +11,8 @@ import numpy as np
 
 from gcmf import __version__
 from gcmf.errors import GcmfError, StorageError
-from gcmf.fit import Status
 from gcmf.options import Priors
+from gcmf.outcome import Status
 from gcmf.storage.collective import schema_matcher
 from gcmf.storage.ids import decode
 from gcmf.storage.layout import (

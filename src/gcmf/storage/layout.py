@@ -113,6 +113,10 @@ COLLECTIVE = {
         "on": Piece(("relations", "factors"), types=("bool",)),
         "mate": Piece(("factors",), 0.0, types=("int64",)),
     },
+    "pattern?": {
+        "on": Piece(("entities", "factors"), types=("bool",)),
+        "seen": Piece(("relations", "factors"), types=("bool",)),
+    },
     "terms?": {
         "precision": Piece(("entities", "factors"), 0.0),
         "parameters": Each(Piece(("learned",)), of="relations"),
@@ -136,6 +140,8 @@ COLLECTIVE = {
         "effective": Piece(("relations",), 0.0, math.inf),
         "r_hat": Piece(("relations",), 0.0, math.inf),
     },
+    "run?": dict,
+    "made_of?": dict,
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),

@@ -117,7 +117,7 @@ def require_device() -> CudaDevice:
     """Return the device; raise OptionError, with the way out, where there is none."""
     device = find_device()
     if device is None:
-        msg = ("device='gpu' needs CuPy and an NVIDIA GPU of 2020 (compute capability 8.0) or later, and found not both: "
-               "pip install 'gcmf[gpu]' where such a GPU and its driver are, or fit with device='cpu'.")  # fmt: skip
+        msg = ("device='gpu' needs CuPy and an NVIDIA GPU of 2020 (compute capability 8.0) or later, and found no "
+               "such: pip install 'gcmf[gpu]' where such a GPU and its driver are, or fit with device='cpu'.")  # fmt: skip
         raise OptionError(msg)
     return device

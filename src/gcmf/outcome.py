@@ -1,0 +1,156 @@
+"""What a fit says of itself: while it runs, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gcmf.carried import part, refuse
+from gcmf.data.zeros import Drawn
+from gcmf.model.dispersion import outweighed, overdispersed
+from gcmf.model.fitted import objective_of, summarize
+from gcmf.model.packing import in_order, pack, pack_state, unpack_posterior, unpack_state
+from gcmf.model.posterior import opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gcmf.data.collection import Collection
+    from gcmf.engines.base import State
+    from gcmf.model.draws import Draws
+    from gcmf.model.fitted import Fitted
+    from gcmf.model.posterior import Posterior
+    from gcmf.model.spec import Spec
+    from gcmf.model.spread import Spread
+
+#: A relation whose bound takes steps this many times too short creeps: a small change of the bound is then no sign that
+#: the fit has arrived.
+CREEPING = 10.0
+
+
+class Status(Enum):
+    """How a fit ended, in words to act on."""
+
+    CONVERGED = "converged: another sweep would not change the bound"
+    MAX_ITER = "stopped at max_iter before converging: raise max_iter, or raise tol if this is precise enough"
+    INTERRUPTED = "interrupted: the model is as of the last full sweep"
+    NONFINITE = "a number overflowed: the model is as of the last finite sweep; try dtype='float64'"
+    ELBO_DECREASED = "the bound fell: try dtype='float64'"
+    CAPPED = "converged, but all factors are in use and more would raise the bound: raise n_factors, or leave it 'auto'"
+    SAMPLED = "sampled: the draws of predictions agree"
+    UNMIXED = "sampled, but the draws of predictions do not agree yet (R-hat > 1.1): raise n_burn and n_samples"
+    ALL_PRUNED = "no factor explains more than it costs: only biases are left"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_TROUBLED = (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED, Status.CAPPED, Status.UNMIXED)
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """What a sweep is worth logging for; handed to every callback."""
+
+    iteration: int
+    elbo: float
+    change: float
+    """By how much the sweep raised the bound."""
+    n_factors: int
+    """Factors still alive."""
+    restart: int
+    """Which of the `n_init` runs this is, from 0."""
+    snapshot: Callable[[], Fit] = field(repr=False, compare=False)
+    """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
+    terms: Callable[[], dict[str, float]] = field(default=dict, repr=False, compare=False)
+    """Call it to have the bound term by term; draws have none."""
+    n_sweeps: int = 0
+    """After how many sweeps the run, or its sampling, ends at the latest."""
+    sampled: bool = False
+    """Whether the sweep was a draw: `elbo` is then the log joint density, and `iteration` counts the draws."""
+
+    @property
+    def objective(self) -> str:
+        """What `elbo` is, in words."""
+        return objective_of(sampled=self.sampled)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A finished run."""
+
+    spec: Spec
+    posterior: Posterior
+    state: State
+    trace: tuple[float, ...]
+    status: Status
+    drawn: Mapping[str, Drawn]
+    """Of which relations zeros were drawn, and how many."""
+    widths: Spread | None = None
+    """How uncertain factors and biases are, each by itself, where that was asked for."""
+    draws: Draws | None = None
+    """States of a sampled model; posterior and state then are means over them."""
+
+    def pack(self) -> dict[str, Any]:
+        """As plain values, for another process."""
+        return {
+            "posterior": pack(in_order(self.posterior)), "state": pack_state(self.state), "trace": np.array(self.trace),
+            "status": self.status.name, "drawn": {name: list(drawn) for name, drawn in self.drawn.items()},
+        }  # fmt: skip
+
+    @classmethod
+    def unpack(cls, spec: Spec, values: dict[str, Any]) -> Fit:
+        """What `pack` gave, of a model of this spec."""
+        posterior = unpack_posterior(spec, part(values, "posterior"))
+        state = unpack_state(spec, posterior.n_factors, part(values, "state"))
+        status, trace, drawn = (part(values, name) for name in ("status", "trace", "drawn"))
+        if status not in Status.__members__ or not isinstance(trace, np.ndarray) or not isinstance(drawn, dict):
+            refuse("best", "does not say how it ended")
+        counts = {name: Drawn(*map(int, pair)) for name, pair in drawn.items()}
+        return cls(opened(spec, posterior), posterior, state, tuple(trace.tolist()), Status[status], counts)
+
+    def summarize(self, data: Collection) -> Fitted:
+        """Return what remains of the run: everything that answers need."""
+        known = summarize(self.spec, self.posterior, self.state, data, widths=self.widths, draws=self.draws)
+        return replace(known, drawn=self.drawn)
+
+    def doubts(self, data: Collection) -> str | None:
+        """What does not suit the data that were fitted, and the way out; None where nothing of the kind shows."""
+        return " ".join(filter(None, (self._overdispersed(data), self._outweighed(data)))) or None
+
+    def _overdispersed(self, data: Collection) -> str | None:
+        found = overdispersed(self.spec, self.posterior, self.state, data)
+        if not found:
+            return None
+        advice = dict.fromkeys(self.spec.likelihoods[m].if_overdispersed for m in found)
+        names = ", ".join(f"{self.spec.schema.relations[m].name!r} ({times:.3g} times)" for m, times in found.items())
+        kinds = " and ".join(dict.fromkeys(self.spec.likelihoods[m].name for m in found))
+        return (f"the squared residuals are larger than {kinds} cells could have in {names}, so that noise is fitted as"
+                f" signal: {'; '.join(advice)}.")  # fmt: skip
+
+    def _outweighed(self, data: Collection) -> str | None:
+        found = outweighed(self.spec, self.posterior, data)
+        names = ", ".join(f"{self.spec.schema.relations[m].name!r} ({mean:.3g})" for m, mean in found.items())
+        return names and (
+            f"cells are met exactly, without noise, where they weigh more than 1 on average: {names}. A weight of 2"
+            " says that the same number was measured twice; divide weights that say something else by their mean."
+        )
+
+    @property
+    def trouble(self) -> str | None:
+        """What a user should be warned of, and the way out; None where the run has arrived."""
+        if self.status not in _TROUBLED:
+            return None
+        slow: dict[str, list[str]] = {}
+        relations = zip(self.spec.schema.relations, self.spec.likelihoods, self.spec.creep, strict=True)
+        for relation, likelihood, times in relations:
+            if times > CREEPING and likelihood.if_slow:
+                slow.setdefault(likelihood.if_slow, []).append(f"{relation.name!r} ({times:.2g} times)")
+        advice = (
+            f" The quadratic bound takes steps that are much too short for {way_out.format(', '.join(names))}."
+            for way_out, names in slow.items()
+        )
+        return f"{self.status}.{''.join(advice)}"

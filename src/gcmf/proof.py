@@ -1,0 +1,174 @@
+"""Whether predictions are better if factors live everywhere: cells that two refinements do not see decide.
+
+The bound is no judge of that. It is right about structure, and prefers factors that live in few sets also where weak
+traces of them elsewhere would predict.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gcmf.data.parts import col_numbers, row_numbers, take
+from gcmf.data.split import draw
+from gcmf.engines.base import State
+from gcmf.methods.run import Run
+from gcmf.methods.stages import Refinement
+from gcmf.model.fitted import summarize
+from gcmf.model.predict import theta_of
+from gcmf.model.predictive import log_density, mean_and_variance
+from gcmf.model.resume import in_units
+from gcmf.model.spec import build
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from gcmf.data.cells import Side, Triplets
+    from gcmf.data.collection import Collection
+    from gcmf.engines.base import Engine, Problem
+    from gcmf.model.fitted import Fitted
+    from gcmf.model.spec import Spec
+    from gcmf.options import FitOptions
+
+    Floats = NDArray[np.float64]
+    Integers = NDArray[np.int64]
+
+#: Cells up to which the proof is made: it takes about as long as half of the sweeps of a fit.
+MOST_CELLS = 500_000
+#: The share of the cells of a relation that is hidden, how many at most, and of how few none is.
+SHARE, MOST_HIDDEN, FEWEST = 0.1, 20_000, 50
+#: The share of the entities of a set that lack a relation, from which on it is hidden as a whole from some others.
+LACKING = 0.05
+#: Sweeps of each refinement.
+N_SWEEPS = 15
+#: The part of its loss by which no relation may become worse.
+WORSE = 0.01
+
+
+def predicts_better_opened(
+    run: Run,
+    data: Collection,
+    options: FitOptions,
+    *,
+    engine_of: Callable[[Problem], Engine],
+    interrupted: Callable[[], bool],
+) -> bool:
+    """Whether hidden cells are predicted better by more than its error if all factors live everywhere, and none worse.
+
+    Both refinements start from the structure as it was found with all cells, and sweep over those that are left.
+    """
+    if not _to_be_proven(run.spec, run, data):
+        return False
+    seen, hidden = _hide(data, np.random.default_rng(0))
+    closed, opened = (
+        _losses(run, seen, hidden, options, engine_of=engine_of, interrupted=interrupted, opens=opens)
+        for opens in (False, True)
+    )
+    changes, errors = [], []
+    for before, after in zip(closed, opened, strict=True):
+        if len(before):
+            size, difference = np.abs(before).mean(), after - before
+            changes.append(float(difference.mean() / size))
+            errors.append(float(difference.std() / np.sqrt(len(before)) / size))
+    worse = any(change > max(WORSE, 2.0 * error) for change, error in zip(changes, errors, strict=True))
+    return not interrupted() and not worse and sum(changes) < -float(np.linalg.norm(errors))
+
+
+def _to_be_proven(spec: Spec, run: Run, data: Collection) -> bool:
+    """Whether there is anything to open up, in models that can be, and the answer costs little."""
+    several = len(spec.ends) > 1 and not spec.common
+    simple = not (run.posterior.regressions or spec.unit_variance.any() or spec.directed.any())
+    return several and simple and data.n_cells <= MOST_CELLS
+
+
+# --- hidden cells -------------------------------------------------------------------------------------------
+
+
+def _hide(data: Collection, rng: np.random.Generator) -> tuple[Collection, list[Triplets]]:
+    """Return the collection without some cells of every relation, and those."""
+    chosen: dict[str, list[Integers]] = {name: [] for name in data.relations}
+    for name, relation in data.relations.items():
+        n = relation.cells.n_cells
+        if n >= FEWEST and not relation.symmetric:
+            chosen[name].append(draw(rng, n, min(round(SHARE * n), MOST_HIDDEN)))
+    for entity in data.entities:
+        for name, numbers in _whole(data, entity, rng):
+            chosen[name].append(numbers)
+    seen, hidden = {}, []
+    for name, parts in chosen.items():
+        numbers = np.unique(np.concatenate([*parts, np.empty(0, np.int64)]))
+        seen[name], away = take(data.relations[name].cells, numbers)
+        hidden.append(away.triplets())
+    return data.with_cells(seen), hidden
+
+
+def _whole(data: Collection, entity: str, rng: np.random.Generator) -> Iterator[tuple[str, Integers]]:
+    """Where entities lack relations, hide one of these from others that have it: relations, and numbers of cells."""
+    sides = [
+        (r.name, side)
+        for r in data.schema.relations if r.rows != r.cols
+        for side, end in enumerate((r.rows, r.cols)) if end == entity
+    ]  # fmt: skip
+    has = np.array([_side(data, *one).counts() > 0 for one in sides]).reshape(len(sides), -1)
+    lacking = [n for n, own in enumerate(has) if (has.any(axis=0) & ~own).sum() > LACKING * has.any(axis=0).sum()]
+    for n in lacking if len(sides) > 1 else []:
+        several = np.flatnonzero(has[n] & (has.sum(axis=0) > 1))
+        some = several[draw(rng, len(several), round(SHARE * len(several)))]
+        name, side = sides[n]
+        yield name, (col_numbers if side else row_numbers)(data.relations[name].cells, some)
+
+
+def _side(data: Collection, name: str, side: int) -> Side:
+    cells = data.relations[name].cells
+    return cells.cols if side else cells.rows
+
+
+# --- losses -------------------------------------------------------------------------------------------------
+
+
+def _losses(  # noqa: PLR0913 - a run, what it sees, and how
+    run: Run,
+    seen: Collection,
+    hidden: list[Triplets],
+    options: FitOptions,
+    *,
+    engine_of: Callable[[Problem], Engine],
+    interrupted: Callable[[], bool],
+    opens: bool,
+) -> list[Floats]:
+    """Loss of every hidden cell of each relation, after some sweeps of refinement over the others."""
+    spec, problem = in_units(*build(seen, options), run.spec)
+    trial = Run(spec, engine_of(problem))
+    trial.resume(_of_those_seen(spec, run.engine.fetch()), run.posterior)
+    trial.trace.append(0.0)
+    refinement = Refinement(trial, options, np.random.default_rng(0))
+    refinement.opens = opens
+    for _ in range(N_SWEEPS):
+        refinement.sweep()
+        trial.trace.append(trial.bound())
+        if interrupted():
+            break
+    fitted = summarize(trial.spec, trial.posterior, trial.engine.fetch(), seen)
+    return [_loss(fitted, m, cells) for m, cells in enumerate(hidden)]
+
+
+def _of_those_seen(spec: Spec, state: State) -> State:
+    """The state with zeros for entities that have no data any more."""
+    factors = [[np.where(s[:, None], a, 0.0).astype(a.dtype) for a, s in zip(group, spec.observed, strict=True)]
+               for group in (state.mean, state.var)]  # fmt: skip
+    biases = [[np.where(s, a, 0.0).astype(a.dtype) for a, s in zip(group, spec.in_layer, strict=True)]
+              for group in (state.bias_mean, state.bias_var)]  # fmt: skip
+    return State(*factors, *biases)
+
+
+def _loss(fitted: Fitted, m: int, cells: Triplets) -> Floats:
+    """Squared errors of real cells, minus log probabilities of others."""
+    i, j = cells.i.astype(np.int64), cells.j.astype(np.int64)
+    likelihood, theta, (center, scale) = fitted.likelihoods[m], theta_of(fitted, m, i, j), fitted.measure(m, j)
+    z = (cells.x.astype(np.float64) - center) / scale
+    if likelihood.support == "real":
+        return np.asarray((z - mean_and_variance(likelihood, theta)[0]) ** 2)
+    return np.asarray(-log_density(likelihood, theta, z))
