@@ -23,7 +23,7 @@ from gcmf import datasets
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gcmf.fit import StepInfo
+    from gcmf.outcome import StepInfo
 
     Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 

@@ -19,8 +19,9 @@ from gcmf.engines.gpu import device as devices
 from gcmf.engines.gpu import engine as engines
 from gcmf.engines.gpu.engine import GpuEngine
 from gcmf.errors import OptionError
-from gcmf.fit import Status, fit
+from gcmf.fit import fit
 from gcmf.options import FitOptions
+from gcmf.outcome import Status
 from helpers import random_sample
 from strategies import problems
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: The first compute capability with what kernels are made of: products in TF32 and copies that go on by themselves.
 OLDEST = 80
+#: Bytes of fast memory that any kernel may have.
+WITHOUT_ASKING = 48 * 1024
 
 
 class Device(Protocol):
@@ -80,10 +82,12 @@ class CudaDevice:
         """Start a kernel, compiled if it is not yet."""
         if grid[0] == 0:
             return
-        kernel = self._kernels.get((variant, name))
-        if kernel is None:
-            kernel = self._kernels[variant, name] = _module(self.xp, variant).get_function(name)
-        kernel.max_dynamic_shared_size_bytes = max(kernel.max_dynamic_shared_size_bytes, shared)
+        kernel, allowed = self._kernels.get((variant, name), (None, 0))
+        if kernel is None or shared > allowed:
+            kernel, allowed = _module(self.xp, variant).get_function(name), max(shared, WITHOUT_ASKING)
+            if shared > WITHOUT_ASKING:
+                kernel.max_dynamic_shared_size_bytes = shared
+            self._kernels[variant, name] = kernel, allowed
         kernel((grid[0],), (grid[1],), tuple(map(np.int64, args)), shared_mem=shared)
 
 
@@ -117,7 +121,7 @@ def require_device() -> CudaDevice:
     """Return the device; raise OptionError, with the way out, where there is none."""
     device = find_device()
     if device is None:
-        msg = ("device='gpu' needs CuPy and an NVIDIA GPU of 2020 (compute capability 8.0) or later, and found no "
-               "such: pip install 'gcmf[gpu]' where such a GPU and its driver are, or fit with device='cpu'.")  # fmt: skip
+        msg = ("device='gpu' needs CuPy and an NVIDIA GPU of 2020 (compute capability 8.0) or later, and found none: "
+               "pip install 'gcmf[gpu]' where such a GPU and its driver are, or fit with device='cpu'.")  # fmt: skip
         raise OptionError(msg)
     return device
