@@ -29,7 +29,7 @@ from gcmf.model.spec import build
 from gcmf.options import FitOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gcmf.engines.base import Engine, Problem
     from gcmf.model.spec import Spec
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 SIZES = {"a": 7, "b": 6, "c": 5}
 ALPHA, TAU, BIAS, BETA, COLUMN = Gamma(4.0, 4.0), (4.0, 2.0), Gamma(4.0, 2.0), Gamma(4.0, 4.0), Gamma(4.0, 1.0)
 OFFSET = 0.3
+#: Places that a draw can have among itself and later ones.
+N_RANKS = 10
 #: In place of what the library has, which is so wide that draws are beyond numbers.
 POOLING = {"POOLING_DEVIATION": 0.3, "WEAK_SHAPE": 4.0}
 
@@ -197,11 +199,25 @@ def statistics(spec: Spec, posterior: Posterior, state: State) -> dict[str, floa
     return found
 
 
-def moved_away(
-    case: Case, make_engine: Callable[[Problem], Engine], *, n: int, sweeps: int = 4, seed: int = 0
-) -> dict[str, float]:
-    """By how many standard errors each statistic has moved on average over n draws, after so many sweeps."""
-    rng, changes = np.random.default_rng(seed), []
+@dataclass(frozen=True)
+class Start:
+    """A model and its cells, drawn together, and a chain that starts there."""
+
+    spec: Spec
+    chain: Chain
+    before: dict[str, float]
+
+    def after(self, sweeps: int) -> dict[str, float]:
+        """The statistics after so many sweeps more."""
+        with mock.patch.multiple(conditionals, **POOLING):
+            for _ in range(sweeps):
+                self.chain.sweep()
+        return statistics(self.spec, self.chain.posterior, self.chain.fetch())
+
+
+def starts(case: Case, make_engine: Callable[[Problem], Engine], *, n: int, seed: int) -> Iterator[Start]:
+    """Draw n models with their cells."""
+    rng = np.random.default_rng(seed)
     plain, _ = case.build(rng)
     pooling = Gamma(*(np.full((len(plain.sizes), 1), at) for at in (ALPHA.shape, ALPHA.rate))) if case.pooled else None
     hyper = Hyper(BIAS, pooling, Gamma(np.full((len(plain.ends), 1), BETA.shape), BETA.rate),
@@ -213,17 +229,42 @@ def moved_away(
         spec, problem = case.build(rng, draw_cells(plain, posterior, state, rng))
         regressions = tuple(r._replace(design=d) for r, d in zip(posterior.regressions, spec.designs, strict=True))
         posterior = posterior._replace(regressions=regressions)
-        before = statistics(spec, posterior, state)
         engine = make_engine(problem)
         engine.place(state)
         chain = Chain(spec, engine, told(engine, posterior, Moments.of(state)), hyper, seed=int(rng.integers(1 << 31)))
-        with mock.patch.multiple(conditionals, **POOLING):
-            for _ in range(sweeps):
-                chain.sweep()
-        after = statistics(spec, chain.posterior, chain.fetch())
+        yield Start(spec, chain, statistics(spec, posterior, state))
+
+
+def moved_away(
+    case: Case, make_engine: Callable[[Problem], Engine], *, n: int, sweeps: int = 4, seed: int = 0
+) -> dict[str, float]:
+    """By how many standard errors each statistic has moved on average over n draws, after so many sweeps."""
+    changes = []
+    for start in starts(case, make_engine, n=n, seed=seed):
+        before, after = start.before, start.after(sweeps)
         changes.append([after[key] - before[key] for key in before])
     changes = np.array(changes)
     return dict(zip(before, changes.mean(axis=0) / np.maximum(changes.std(axis=0) / np.sqrt(n), 1e-12), strict=True))
+
+
+def uneven_ranks(
+    case: Case, make_engine: Callable[[Problem], Engine], *, n: int, thin: int = 20, seed: int = 0
+) -> dict[str, float]:
+    """How uneven the ranks of what was drawn are among later draws, χ² of n ranks in standard deviations.
+
+    Simulation-based calibration (Talts and others, 2018): of a model that is drawn with its cells, and nine draws given
+    these cells that are far apart, any is equally likely to be the least, the second, and so on. It also sees errors
+    that leave means where they are. Numbers that cannot differ, such as those of patterns, have no ranks.
+    """
+    ranks = []
+    for start in starts(case, make_engine, n=n, seed=seed):
+        draws = [start.after(3 * thin if not k else thin) for k in range(N_RANKS - 1)]
+        ranks.append([sum(draw[key] < start.before[key] for draw in draws) for key in start.before])
+    names = [key for key in start.before if key not in ("on", "shape", "rate", "spread") or case.pooled]
+    counts = np.stack([np.bincount(column, minlength=N_RANKS) for column in np.array(ranks).T])
+    uneven = ((counts - n / N_RANKS) ** 2 / (n / N_RANKS)).sum(axis=1)
+    known = dict(zip(start.before, (uneven - (N_RANKS - 1)) / np.sqrt(2.0 * (N_RANKS - 1)), strict=True))
+    return {key: float(known[key]) for key in names if key != "on"}
 
 
 CASES = {
@@ -242,13 +283,14 @@ CASES = {
 
 
 def main() -> None:
-    """`python -m fuzz.joint [N]`: N draws of every case, and the statistics that moved by more than 3.5 errors."""
+    """`python -m fuzz.joint [N] [ranks]`: N draws of every case, and the statistics that are far off."""
     n = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    look = uneven_ranks if "ranks" in sys.argv else moved_away
     for name, case in CASES.items():
-        moved = moved_away(case, partial(CpuEngine, dtype="float64", n_threads=1), n=n)
-        far = {key: round(float(z), 1) for key, z in moved.items() if abs(z) > 3.5}
+        found = look(case, partial(CpuEngine, dtype="float64", n_threads=1), n=n)
+        far = {key: round(float(z), 1) for key, z in found.items() if abs(z) > 3.5}
         print(
-            f"{name}: {len(moved)} statistics, the farthest {max(map(abs, moved.values())):.1f}. {far or ''}",
+            f"{name}: {len(found)} statistics, the farthest {max(map(abs, found.values())):.1f}. {far or ''}",
             flush=True,
         )
 

@@ -115,10 +115,10 @@ class Posterior(NamedTuple):
     """The last so many factors are there for predictions alone, and no part of the structure."""
     scales: RelationScales | None = None
     """Of relations and factors, where the model has them."""
-    pattern: Pattern | None = None
-    """Where the structure has its factors, the strong ones, if predictions have them everywhere."""
     regressions: tuple[Regression, ...] = ()
     """Of the factors and biases of the sets with covariates, in the order of `Spec.designs`."""
+    pattern: Pattern | None = None
+    """Where the structure has its factors, the strong ones, if predictions have them everywhere."""
 
     @property
     def n_factors(self) -> int:
