@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gcmf.engines.base import Swept
+from gcmf.engines.base import State, Swept
 from gcmf.engines.gpu.device import require_device
 from gcmf.engines.gpu.layout import HeldCells, Plan, are_resident
 from gcmf.engines.gpu.passes import Pass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gcmf.engines.base import Block, Floats, Given, Problem, State
+    from gcmf.engines.base import Block, Floats, Given, Problem
     from gcmf.engines.gpu.device import Device, DeviceArray
 
 
@@ -66,9 +66,9 @@ class GpuEngine(DeviceState):
 
     def place(self, state: State) -> None:
         """Take over these parameters."""
-        for group in state.groups():
-            group[:] = [self._xp.ascontiguousarray(self._xp.asarray(array, self._dtype)) for array in group]
-        super().place(state)
+        xp = self._xp
+        groups = ([xp.ascontiguousarray(xp.asarray(array, self._dtype)) for array in group] for group in state.groups())
+        super().place(State(*groups))
 
     def sweep(self, e: int, given: Given) -> Swept:
         """Update every row of entity set e."""
