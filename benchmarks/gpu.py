@@ -98,6 +98,7 @@ def of_sizes(sizes: list[int]) -> None:
             _print("0/1, gpu", iterations(data, 8, device="gpu"), n_cells)
             del data
         _print("plain PyTorch", plain_torch(cells), n_cells)
+        del cells
 
 
 def plain_torch(cells: Cells, n: int = 5) -> list[float]:
@@ -105,8 +106,10 @@ def plain_torch(cells: Cells, n: int = 5) -> list[float]:
 
     Every user has as many cells; the items' cells are padded to the longest.
     """
+    import cupy  # noqa: PLC0415
     import torch  # noqa: PLC0415
 
+    cupy.get_default_memory_pool().free_all_blocks()
     torch.backends.cuda.matmul.allow_tf32 = False
     i, j, x = (torch.from_numpy(a).cuda() for a in cells)
     n_users = int(i[-1]) + 1

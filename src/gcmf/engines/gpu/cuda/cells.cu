@@ -135,6 +135,15 @@ struct Cells {
         raw = load_raw(block, row, begin, start + lane_of(), last);
     }
 
+    // Room in fast memory that nothing is copied to before the next cells are taken.
+    DEVICE real* spare() const {
+#if TENSOR
+        return other;
+#else
+        return 0;
+#endif
+    }
+
     // The next 32 cells, while there are any; their partners are in fast memory, at the room that is returned.
     DEVICE bool take(Cell& cell, const real*& partners) {
         if (start - 32 >= last) return false;
@@ -280,7 +289,7 @@ KERNEL BOUNDED(CELL_THREADS, BLOCKS) sum_cells(const Pass* pass, word b, word at
         added.add(partners, w, wt);
         pending += 32;
         if (pending >= FLUSH && done + 32 < task.last) {
-            added.flush(out, fresh);
+            added.flush(out, fresh, cells.spare());
             fresh = false;
             pending = 0;
         }
@@ -290,7 +299,7 @@ KERNEL BOUNDED(CELL_THREADS, BLOCKS) sum_cells(const Pass* pass, word b, word at
 #endif
         done += 32;
     }
-    added.flush(out, fresh);
+    added.flush(out, fresh, cells.spare());
     total_w = sum_of_lanes(total_w);
     total_wt = sum_of_lanes(total_wt);
     squares = sum_of_lanes(squares);

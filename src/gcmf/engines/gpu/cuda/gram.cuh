@@ -117,9 +117,11 @@ struct Sums {
 #endif
     }
 
-    DEVICE void flush(double* out, bool fresh) {
+    // By way of fast memory, so that lanes write side by side; what lies there is lost.
+    DEVICE void flush(double* out, bool fresh, float* room) {
         // Places that were computed before the loop over cells would take its registers.
         int lane = lane_of_now(), g = lane >> 2, t = lane & 3, n = 0;
+        meet();
 #pragma unroll
         for (int i = 0; i < PAIRS; i++) {
 #pragma unroll
@@ -128,8 +130,7 @@ struct Sums {
                 for (int c = 0; c < 4; c++) {
                     int p = 2 * i + (c >> 1), other = 2 * t + (c & 1);
                     // Within a block of the diagonal every product is there twice.
-                    if (p < q || (p == q && g <= other))
-                        put(out, place_of(OWN * g + p, OWN * other + q), tile[n][c], fresh);
+                    if (p < q || (p == q && g <= other)) room[place_of(OWN * g + p, OWN * other + q)] = tile[n][c];
                 }
             }
         }
@@ -141,11 +142,15 @@ struct Sums {
             b += across(b, 2);
             c += across(c, 2);
             if (t == 0) {
-                put(out, TARGET + OWN * g + q, a, fresh);
-                put(out, FIRST + OWN * g + q, b, fresh);
-                put(out, SPREAD + OWN * g + q, c, fresh);
+                room[TARGET + OWN * g + q] = a;
+                room[FIRST + OWN * g + q] = b;
+                room[SPREAD + OWN * g + q] = c;
             }
         }
+        meet();
+#pragma unroll 4
+        for (int place = lane; place < WEIGHT; place += 32) put(out, place, room[place], fresh);
+        meet();
         clear();
     }
 };
@@ -218,7 +223,7 @@ struct Sums {
     }
 
     // Wider sums are there already, unless there was no cell at all.
-    DEVICE void flush(double* out, bool fresh) {
+    DEVICE void flush(double* out, bool fresh, real*) {
         if (PANELS > 1 && !fresh) return;
         for (int I = 0; I < PANELS; I++)
             for (int J = I; J < PANELS; J++) put_panel(out, I, J, fresh);
