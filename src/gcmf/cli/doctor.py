@@ -16,7 +16,7 @@ import gcmf
 from gcmf.cli.terminal import AsJson, console, plain_table, show_json
 
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors", "narwhals", "duckdb", "pyarrow",
-             "polars", "anndata", "mudata", "h5py")  # fmt: skip
+             "adbc-driver-postgresql", "polars", "anndata", "mudata", "h5py")  # fmt: skip
 
 
 def doctor(as_json: AsJson = False) -> None:
