@@ -67,7 +67,7 @@ def _gains_by_gpu(problem: Problem) -> bool:
 
 
 #: Cells from which on a GPU is taken where there is one. Its sweeps take about 4 ms however few cells there are, in
-#: which 16 cores go over 300,000 of them: MovieLens 1M took 0.10 s in place of 0.32 s. But compiling for a new number of
+#: which 16 cores go over 300,000: MovieLens 1M took 0.10 s in place of 0.32 s. But compiling for a new number of
 #: factors takes seconds when it is done for the first time on a machine.
 MANY_CELLS = 1_000_000
 #: What `device` may be, and what makes its engine; the one place where devices are known by name.
