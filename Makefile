@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-plain test-lowest test-newest lint docs fuzz faults soak bench ledger bench-model \
+.PHONY: setup demo test test-plain test-gpu test-lowest test-newest lint docs fuzz faults soak bench ledger bench-model \
 	reproduce release-check audit clean
 
 setup: .venv/ready
@@ -26,6 +26,11 @@ PLAIN := tests/datasets tests/engines tests/estimators tests/likelihoods tests/m
 
 test-plain: setup
 	$(BIN)/python tests/plain.py $(PLAIN)
+
+# What the GPU engine computes, on a GPU: pip install 'gcmf[gpu]' first. Elsewhere its tests are skipped, but for those on
+# an emulated device.
+test-gpu: setup
+	$(BIN)/python -m pytest tests/conformance -k gpu -rs
 
 # The suite with the oldest and with the newest dependencies that pyproject.toml allows, each in an environment of its own.
 # Old packages warn of new ones below them, so that there no warning is an error. TESTS=tests/model for a part.

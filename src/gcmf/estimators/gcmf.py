@@ -126,7 +126,8 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     dtype
         "float32" or "float64", the precision of the factors while fitting.
     device
-        "auto", "cpu", or "reference" (plain NumPy, slow, for checking).
+        "cpu", "gpu" (CUDA, by `pip install gcmf[gpu]`), "reference" (plain NumPy, slow, for checking), or "auto": a GPU
+        where there is one and the data have millions of cells, else "cpu".
     n_threads
         At most so many threads; None takes every core this process may use.
     keep
