@@ -119,8 +119,8 @@ def test_the_state_does_not_pass_between_the_processes(engines):
         run = fit(data, FitOptions(n_factors=6, tol=1e-4, device="remote cpu"), np.random.default_rng(0), ())
         engine = engines[n_before]
         assert run.status is Status.CONVERGED
-        # Fetched for the trials with hidden cells, which have engines of their own, and at the end; if they say so, once
-        # more to open factors up.
+        # Fetched for the trials with hidden cells, which have engines of their own, and at the end; to open up, once
+        # more.
         opened = run.posterior.pattern is not None
         assert (engine.calls["place"], engine.calls["fetch"]) == (1 + opened, 2 + opened)
         assert engine.calls["transform"] > 1

@@ -15,7 +15,7 @@ BELOW = {
     "evaluate": {"variants"},
     "project": {"sources"},
     "guess": {"sources"},
-    "results": {"outputs", "database"},
+    "results": {"outputs", "database", "sources"},
     "predictions": {"sources", "guess"},
     "answers": {"sources", "predictions"},
 }
