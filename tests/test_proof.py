@@ -115,3 +115,22 @@ def test_the_same_bits_whatever_the_threads(views, monkeypatch):
     data = collection(views)
     one, other = (fitted(data, monkeypatch, opens=True, n_threads=n) for n in (1, 2))
     np.testing.assert_array_equal(np.asarray(one.predict("right")), np.asarray(other.predict("right")))
+
+
+def test_no_relation_may_become_worse_and_losses_of_nothing_say_nothing():
+    rng = np.random.default_rng(0)
+    before = rng.random(200)
+    assert proof._is_better([before], [0.9 * before])
+    assert not proof._is_better([before, before], [0.8 * before, 1.05 * before])
+    # Relations without noise are told to the last digit either way.
+    assert not proof._is_better([1e-9 * before], [1e-10 * before])
+    # Nothing is said by cells of which there are none.
+    assert not proof._is_better([before[:0]], [before[:0]])
+
+
+def test_relations_that_would_be_hidden_whole_are_not(monkeypatch):
+    monkeypatch.setattr(proof, "SHARE", 1.0)
+    tables = {name: np.random.default_rng(1).standard_normal((12, 9)) for name in ("left", "right")}
+    data = gcmf.Collection([gcmf.Relation(name, "sample", name, x) for name, x in tables.items()])
+    model = gcmf.GCMF(2, random_state=0).fit(data)
+    assert model.fitted_.pattern is None
