@@ -57,6 +57,10 @@ def fit(
     timeout: Annotated[
         float | None, typer.Option(help="Stop at the end of a sweep after so many seconds; keep the model.", min=0)
     ] = None,
+    on_disk: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep the cells in this folder, not in memory; used again next time."),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that is no model; fit again though nothing has changed.")
     ] = False,
@@ -87,7 +91,7 @@ def fit(
     with claiming(target):
         screen.print(f"Reading {path}")
         with waiting("Reading", quiet=quiet) as report:
-            read = gcmf.read_project(path, report=report)
+            read = gcmf.read_project(path, report=report, folder=on_disk)
         data = read.collection
         storage.check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
         screen.print(repr(data))

@@ -13,6 +13,7 @@ from gcmf.data.checks import MOST_WEIGHT
 from gcmf.data.raw import RawCells, narrow
 from gcmf.data.relation import Relation
 from gcmf.data.schema import check_likelihood, likelihood_support
+from gcmf.data.spilled import Batch, spill
 from gcmf.data.vocabulary import Vocabulary, and_more
 from gcmf.errors import DataError
 from gcmf.io.sources.columns import IdColumn, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from gcmf.data.files import Files
     from gcmf.io.sources.specs import RelationSpec
     from gcmf.io.sources.tables import Table
 
@@ -67,8 +69,11 @@ class ReadRelation:
         )
 
 
-def read_relation(spec: RelationSpec, folder: Path) -> ReadRelation:
-    """Read the relation of a section; every fault of its source is said with file, column, row number and value."""
+def read_relation(spec: RelationSpec, folder: Path, *, files: Files | None = None) -> ReadRelation:
+    """Read the relation of a section; every fault of its source is said with file, column, row number and value.
+
+    Of a long table too large to be held, given `files`, numbers go there.
+    """
     check_likelihood(spec.likelihood, relation=spec.name)
     path = find_file(spec.source, folder)
     table, data, blanks = None, None, None
@@ -76,7 +81,10 @@ def read_relation(spec: RelationSpec, folder: Path) -> ReadRelation:
         data, blanks = _read_matrix(spec, path)
     else:
         table = open_table(spec, folder)
-        data = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
+        if spec.layout == "wide":
+            data = _read_wide(table, spec)
+        else:
+            data = _read_long(table, spec) if files is None else _spill_long(table, spec, files)
     relation = Relation(spec.name, spec.rows, spec.cols, data, spec.likelihood, blanks=blanks, symmetric=spec.symmetric)
     if table is not None and spec.layout == "long" and spec.rows == spec.cols:
         _warn_of_loops(table, spec)
@@ -112,6 +120,43 @@ def _read_long(table: Table, spec: RelationSpec) -> RawCells:
         i, j, x = i[listed], j[listed], narrow(x[listed])
         weight = None if weight is None else weight[listed]
     return RawCells(row_ids, col_ids, i, j, x, filled=filled, weight=weight)
+
+
+def _spill_long(table: Table, spec: RelationSpec, files: Files) -> RawCells:
+    """Read a long table as `_read_long` does, and hold no more than a batch; the first faulty batch is refused."""
+    where, filled = f"relation {spec.name!r}", spec.blanks == "zero"
+    row, col, value, weight = spec.row or "", spec.col or "", spec.value, spec.weight
+    table.check_columns([name for name in (row, col, value, weight) if name is not None], where=where)
+    x_sql = number_sql(table, value, where=where) if value else "CAST(1 AS DOUBLE)"
+    numbers = [x_sql, *([number_sql(table, weight, where=where)] if weight else [])]
+
+    def batches() -> Iterator[Batch]:
+        for batch in table.batches(id_sql(table, row), id_sql(table, col), *numbers):
+            x, *weights = (batch.column(at).to_numpy(zero_copy_only=False) for at in range(2, batch.num_columns))
+            null = [np.full(int(batch.column(at).null_count > 0), -1, np.int32) for at in (0, 1)]
+            faults = [*null_id_fault(table, row, null[0]), *null_id_fault(table, col, null[1])]
+            faults += _batch_faults(table, spec, x)
+            if weight:
+                faults += _weight_faults(table, weight, weights[0])
+            if faults:
+                raise DataError(faults)
+            yield Batch(batch.column(0), batch.column(1), x, weights[0] if weight else None)
+
+    cells = spill(batches, files, filled=filled)
+    if not len(cells.row_ids):
+        raise DataError([*_long_faults(table, spec, np.empty(0))])
+    if not len(cells.x) and not filled:
+        raise DataError([*_long_faults(table, spec, np.full(1, np.nan))])
+    return cells
+
+
+def _batch_faults(table: Table, spec: RelationSpec, x: Floats) -> Iterator[str]:
+    """Yield what is wrong with some values; that others may be missing is no fault, unless blanks are zeros."""
+    if spec.value is None:
+        return
+    yield from _value_faults(table, spec.value, x, spec.likelihood)
+    if spec.blanks == "zero" and np.isnan(x).any():
+        yield from _long_faults(table, spec, np.append(0.0, x[np.isnan(x)][:1]))
 
 
 def _weight_faults(table: Table, column: str, weight: Floats) -> Iterator[str]:

@@ -1,0 +1,237 @@
+"""A folder of arrays, made whole or not at all, and again only if what it is made of has changed.
+
+Arrays are in NumPy's own format, one a file, beside a manifest in JSON. Nothing in a folder is ever run: there are
+neither pickles nor names of things to import.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import secrets
+import shutil
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
+
+import numpy as np
+
+from gcmf.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+MANIFEST = "gcmf-cells.json"
+"""The file without which a folder is none of ours."""
+FORMAT = 1
+"""Raised when what an older version wrote is no longer read."""
+_LOCK = "lock"
+_STALE_SECONDS = 60.0
+"""What has lain unlocked for longer has lost its maker."""
+
+
+class ArrayFile:
+    """One array in a file, written and read piece by piece: nothing of it is held in memory."""
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike) -> None:
+        self.path, self.dtype = path, np.dtype(dtype)
+        self._file = path.open("w+b")
+        self._start = 0
+
+    def claim(self, size: int) -> None:
+        """Make room for so many values, now: who runs out of disk is told before the work and not after."""
+        about = {"descr": self.dtype.str, "fortran_order": False, "shape": (size,)}
+        np.lib.format.write_array_header_1_0(self._file, about)
+        self._file.flush()
+        self._start = self._file.tell()
+        n_bytes = self._start + size * self.dtype.itemsize
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(self._file.fileno(), 0, n_bytes)
+            except OSError as error:
+                if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):  # some file systems cannot
+                    raise
+        self._file.truncate(n_bytes)
+
+    def write(self, start: int, values: npt.NDArray[Any]) -> None:
+        """Write these values from a place on."""
+        self._file.seek(self._start + start * self.dtype.itemsize)
+        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+
+    def read(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return the values between two places."""
+        values = np.empty(stop - start, self.dtype)
+        self._file.seek(self._start + start * self.dtype.itemsize)
+        self._file.readinto(values.data.cast("B"))
+        return values
+
+    def close(self) -> None:
+        """Write what is still to be written."""
+        self._file.close()
+
+
+class Files:
+    """The files of a folder that is being made; what is a scrap goes when it is done."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._opened: list[ArrayFile | BinaryIO] = []
+
+    def array(self, name: str, size: int, dtype: npt.DTypeLike) -> ArrayFile:
+        """Return the file of an array that stays."""
+        return self._array(f"{name}.npy", size, dtype)
+
+    def scrap_array(self, size: int, dtype: npt.DTypeLike) -> ArrayFile:
+        """Return the file of an array that does not stay."""
+        return self._array(f"{len(self._opened)}.scrap", size, dtype)
+
+    def scrap(self) -> BinaryIO:
+        """Return a new file that does not stay, to be written to."""
+        file = (self.folder / f"{len(self._opened)}.scrap").open("wb")
+        self._opened.append(file)
+        return file
+
+    def save(self, name: str, values: npt.NDArray[Any]) -> None:
+        """Write an array that is in memory."""
+        file = self.array(name, len(values), values.dtype)
+        file.write(0, values)
+        file.close()
+
+    def finish(self, manifest: Mapping[str, Any]) -> None:
+        """Remove scraps, and write the manifest, after all that it speaks of is on the disk."""
+        for scrap in self.folder.glob("*.scrap"):
+            scrap.unlink()
+        for file in self.folder.glob("*.npy"):
+            _sync(file)
+        path = self.folder / MANIFEST
+        path.write_text(json.dumps(manifest), encoding="utf-8")
+        _sync(path)
+
+    def close(self) -> None:
+        """Close every file, whatever was to become of it."""
+        for file in self._opened:
+            with suppress(OSError):  # the disk may be full, which somebody has been told
+                file.close()
+
+    def _array(self, name: str, size: int, dtype: npt.DTypeLike) -> ArrayFile:
+        file = ArrayFile(self.folder / name, dtype)
+        self._opened.append(file)
+        file.claim(size)
+        return file
+
+
+def open_array(folder: Path, name: str) -> npt.NDArray[Any]:
+    """Return an array of a folder, not to be written to, of which the system reads from disk what is looked at."""
+    path = folder / f"{name}.npy"
+    try:
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False)).view(np.ndarray)
+    except (OSError, ValueError, EOFError) as error:
+        msg = f"{path} cannot be read: {error}. Remove the folder {folder}, and it is made again."
+        raise StorageError(msg) from error
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return what a folder holds; None if there is no folder, or an empty one. Refuse a folder of somebody else."""
+    try:
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+            return None
+        text = (folder / MANIFEST).read_text(encoding="utf-8")
+        manifest = json.loads(text)
+    except (OSError, ValueError) as error:
+        what = "it is a file" if folder.is_file() else f"it holds other things, and no {MANIFEST} that can be read"
+        msg = f"Cannot hold cells in {folder}: {what}. Name a folder that is empty or not there yet."
+        raise StorageError(msg) from error
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("made_of"), str):
+        msg = f"Cannot hold cells in {folder}: its {MANIFEST} was not written by gcmf. Name another folder."
+        raise StorageError(msg)
+    return manifest
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[Files]:
+    """Yield the files of a new folder beside the target, which takes its place when the block ends well.
+
+    Whatever else happens, the target is as it was and nothing of the new one is left, unless the process is killed:
+    then the next call for the same target removes it. The folder that is replaced must be one of ours.
+    """
+    read_manifest(folder)
+    target = folder.resolve()
+    new = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp")
+    files, handle = Files(new), None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _remove_stale(target)
+        new.mkdir()
+        handle = _locked(new)
+        yield files
+        files.close()
+        (new / _LOCK).unlink()
+        _put(new, target)
+    except OSError as error:
+        _explain(error, target)
+    finally:
+        files.close()
+        if handle is not None:
+            os.close(handle)
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _put(new: Path, target: Path) -> None:
+    """Give the new folder its name; the one that had it gives way, and goes."""
+    old = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp")
+    if target.exists():
+        target.rename(old)
+    new.rename(target)
+    _sync(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _explain(error: OSError, target: Path) -> NoReturn:
+    msg = f"Cannot hold cells in {target}: {error.strerror or error}."
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        free = shutil.disk_usage(target.parent).free / 2**30
+        msg += (
+            f" {free:,.1f} GiB are free there now, and about 40 bytes per cell are needed while cells are sorted, 16"
+            " afterwards. Name a folder on a larger disk."
+        )
+    raise StorageError(msg) from error
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name}-"
+
+
+def _locked(folder: Path) -> int | None:
+    """An open file in a folder that nobody else can lock while this process lives; None where there are no locks."""
+    handle = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o666)
+    try:
+        import fcntl  # noqa: PLC0415 - Windows has none: there, what a killed process left is left
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        os.close(handle)
+        return None
+    return handle
+
+
+def _remove_stale(target: Path) -> None:
+    """Remove what killed makers of the same folder left: their locks went with them."""
+    for old in target.parent.glob(f"{_prefix(target)}*.tmp"):
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > _STALE_SECONDS and (handle := _locked(old)) is not None:
+                os.close(handle)
+                shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Make it last through a power failure, where that can be asked for."""
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
