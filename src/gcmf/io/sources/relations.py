@@ -123,40 +123,36 @@ def _read_long(table: Table, spec: RelationSpec) -> RawCells:
 
 
 def _spill_long(table: Table, spec: RelationSpec, files: Files) -> RawCells:
-    """Read a long table as `_read_long` does, and hold no more than a batch; the first faulty batch is refused."""
-    where, filled = f"relation {spec.name!r}", spec.blanks == "zero"
-    row, col, value, weight = spec.row or "", spec.col or "", spec.value, spec.weight
+    """Read a long table as `_read_long` does, and hold no more than a batch of it, and a value of each kind."""
+    where, weight = f"relation {spec.name!r}", spec.weight
+    row, col, value = spec.row or "", spec.col or "", spec.value
     table.check_columns([name for name in (row, col, value, weight) if name is not None], where=where)
     x_sql = number_sql(table, value, where=where) if value else "CAST(1 AS DOUBLE)"
     numbers = [x_sql, *([number_sql(table, weight, where=where)] if weight else [])]
 
     def batches() -> Iterator[Batch]:
+        kinds, weight_kinds, null = [np.empty(0)], [np.empty(0)], [np.empty(0, np.int32)] * 2
         for batch in table.batches(id_sql(table, row), id_sql(table, col), *numbers):
             x, *weights = (batch.column(at).to_numpy(zero_copy_only=False) for at in range(2, batch.num_columns))
-            null = [np.full(int(batch.column(at).null_count > 0), -1, np.int32) for at in (0, 1)]
-            faults = [*null_id_fault(table, row, null[0]), *null_id_fault(table, col, null[1])]
-            faults += _batch_faults(table, spec, x)
-            if weight:
-                faults += _weight_faults(table, weight, weights[0])
-            if faults:
-                raise DataError(faults)
+            kinds += _of_each_kind(x, _outside(x, spec.likelihood))
+            weight_kinds += [kind for w in weights for kind in _of_each_kind(w, ~((w > 0) & (w <= MOST_WEIGHT)))]
+            null = [np.full(1, -1, np.int32) if batch.column(at).null_count else null[at] for at in (0, 1)]
             yield Batch(batch.column(0), batch.column(1), x, weights[0] if weight else None)
+        # Only now: a source that is being read cannot be asked where a fault is.
+        faults = [*null_id_fault(table, row, null[0]), *null_id_fault(table, col, null[1])]
+        faults += _long_faults(table, spec, np.concatenate(kinds))
+        faults += _weight_faults(table, weight, np.concatenate(weight_kinds)) if weight else ()
+        if faults:
+            raise DataError(faults)
 
-    cells = spill(batches, files, filled=filled)
-    if not len(cells.row_ids):
-        raise DataError([*_long_faults(table, spec, np.empty(0))])
-    if not len(cells.x) and not filled:
-        raise DataError([*_long_faults(table, spec, np.full(1, np.nan))])
-    return cells
+    return spill(batches, files, filled=spec.blanks == "zero")
 
 
-def _batch_faults(table: Table, spec: RelationSpec, x: Floats) -> Iterator[str]:
-    """Yield what is wrong with some values; that others may be missing is no fault, unless blanks are zeros."""
-    if spec.value is None:
-        return
-    yield from _value_faults(table, spec.value, x, spec.likelihood)
-    if spec.blanks == "zero" and np.isnan(x).any():
-        yield from _long_faults(table, spec, np.append(0.0, x[np.isnan(x)][:1]))
+def _of_each_kind(x: Floats, outside: npt.NDArray[np.bool_]) -> list[Floats]:
+    """Return the first value of each kind, as far as there are any: missing, infinite, not allowed, and all others."""
+    missing, infinite = np.isnan(x), np.isinf(x)
+    kinds = (missing, infinite, outside & ~missing & ~infinite, ~(missing | infinite | outside))
+    return [x[kind.argmax(), None] for kind in kinds if kind.any()]
 
 
 def _weight_faults(table: Table, column: str, weight: Floats) -> Iterator[str]:
