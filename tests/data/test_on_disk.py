@@ -221,6 +221,11 @@ def test_what_was_cut_off_is_refused(ratings, tmp_path):
     with pytest.raises(StorageError, match="do not fit together"):
         gcmf.Collection.from_parquet({("user", "movie"): ratings}, folder=folder)
     value.write_bytes(whole)
+    partner = np.load(folder / "r0-cols-partner.npy")
+    for wrong in (-1, 150):  # of 150 users
+        np.save(folder / "r0-cols-partner.npy", np.where(np.arange(len(partner)) == 17, np.int32(wrong), partner))
+        with pytest.raises(StorageError, match="do not fit together"):
+            gcmf.Collection.from_parquet({("user", "movie"): ratings}, folder=folder)
     manifest = json.loads((folder / MANIFEST).read_text())
     del manifest["relations"][0]["rows_side"]
     (folder / MANIFEST).write_text(json.dumps(manifest))

@@ -7,6 +7,7 @@ neither pickles nor names of things to import.
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import secrets
@@ -220,7 +221,7 @@ def _locked(folder: Path) -> int | None:
 
 def _remove_stale(target: Path) -> None:
     """Remove what killed makers of the same folder left: their locks went with them."""
-    for old in target.parent.glob(f"{_prefix(target)}*.tmp"):
+    for old in target.parent.glob(f"{glob.escape(_prefix(target))}*.tmp"):
         with suppress(OSError):
             if time.time() - old.stat().st_mtime > _STALE_SECONDS and (handle := _locked(old)) is not None:
                 os.close(handle)

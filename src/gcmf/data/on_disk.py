@@ -128,15 +128,32 @@ def _read_side(folder: Path, name: str, side: str, about: Mapping[str, Any]) -> 
 
 
 def _check(sets: Mapping[str, EntitySet], relations: Sequence[BoundRelation]) -> None:
-    """Refuse arrays that do not fit together: kernels follow them without looking."""
+    """Refuse arrays that do not fit together: kernels follow them without looking. Every partner is looked at once."""
     for relation in relations:
         sizes = sets[relation.rows].size, sets[relation.cols].size
-        for side, d in zip((relation.cells.rows, relation.cells.cols), sizes, strict=True):
-            n = len(side.value)
-            lists = not side.stride and (
-                len(side.partner) != n or side.indptr[-1] != n or np.any(np.diff(side.indptr) < 0)
-            )
-            types = side.indptr.dtype == np.int64 and side.partner.dtype == np.int32
-            if lists or not types or len(side.indptr) != d + 1 or side.value.dtype.str not in ("|u1", "<f4", "<f8"):
-                msg = f"the cells of relation {relation.name!r} do not fit together"
-                raise ValueError(msg)
+        sides = (relation.cells.rows, *sizes), (relation.cells.cols, *sizes[::-1])
+        if not all(_fits(*side) for side in sides):
+            msg = f"the cells of relation {relation.name!r} do not fit together"
+            raise ValueError(msg)
+
+
+def _fits(side: Side, d: int, n_others: int) -> bool:
+    """Whether the cells of d entities with so many others are where their side says."""
+    n, types = len(side.value), [array.dtype.str for array in (side.indptr, side.partner, side.value)]
+    if len(side.indptr) != d + 1 or types[:2] != ["<i8", "<i4"] or types[2] not in ("|u1", "<f4", "<f8"):
+        return False
+    width = n_others
+    if side.members is not None and side.covered is not None:
+        width = len(side.members)
+        if len(side.covered) != d or side.covered.dtype != np.bool_ or not _within(side.members, n_others):
+            return False
+    if side.stride:
+        last = side.indptr[:-1] + side.stride * (width - 1)
+        return bool(side.indptr.min() >= 0 and width and last.max() < n and side.covered is not None)
+    rising = side.indptr[0] == 0 and side.indptr[-1] == n and bool((np.diff(side.indptr) >= 0).all())
+    weighed = side.weight is None or (len(side.weight) == n and side.weight.dtype == np.float32)
+    return rising and weighed and len(side.partner) == n and _within(side.partner, width)
+
+
+def _within(positions: npt.NDArray[np.int32], size: int) -> bool:
+    return positions.dtype == np.int32 and (not len(positions) or bool(positions.min() >= 0 and positions.max() < size))
