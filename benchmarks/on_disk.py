@@ -3,9 +3,9 @@
 Writes (user, item, rating) in random order to a Parquet file, and in a process of its own makes a folder of it
 (`Collection.from_parquet`). Another process sweeps over the cells of the folder, whose files the system has in its
 cache by then, and then by turns over these and over copies in memory, with one thread. Prints seconds, whether the
-factors are the same to the bit, and peaks of memory: all that is resident, mapped files too, and without these. On a machine that
-others use, compare the processor's seconds. Wanted at 2·10^8: at most 4 GB resident, and at least half the rate. Linux
-only (/proc). Needs 40 bytes of disk per cell in the folder that TMPDIR names.
+factors are the same to the bit, and peaks of memory: all that is resident, mapped files too, and without these. On
+a machine that others use, compare the processor's seconds. Wanted at 2·10^8: at most 4 GB resident, and at least half
+the rate. Linux only (/proc). Needs 40 bytes of disk per cell in the folder that TMPDIR names.
 """
 
 from __future__ import annotations
