@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-plain lint fuzz faults bench ledger bench-model reproduce clean
+.PHONY: setup demo test test-plain test-gpu test-lowest test-newest lint docs fuzz faults soak bench ledger bench-model \
+	reproduce release-check audit clean
 
 setup: .venv/ready
 
@@ -26,10 +27,49 @@ PLAIN := tests/datasets tests/engines tests/estimators tests/likelihoods tests/m
 test-plain: setup
 	$(BIN)/python tests/plain.py $(PLAIN)
 
+# What the GPU engine computes, on a GPU: pip install 'gcmf[gpu]' first. Elsewhere its tests are skipped, but for those on
+# an emulated device.
+test-gpu: setup
+	$(BIN)/python -m pytest tests/conformance -k gpu -rs
+
+# The suite with the oldest and with the newest dependencies that pyproject.toml allows, each in an environment of its own.
+# Old packages warn of new ones below them, so that there no warning is an error. TESTS=tests/model for a part.
+LOWEST := .venv-lowest
+NEWEST := .venv-newest
+
+$(LOWEST)/ready: pyproject.toml
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --upgrade pip
+	$(LOWEST)/bin/python tests/lowest.py io omics > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --editable '.[dev]' --constraint $(LOWEST)/constraints.txt
+	touch $@
+
+$(NEWEST)/ready: pyproject.toml
+	$(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade pip
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[dev]'
+	touch $@
+
+TESTS ?=
+
+test-lowest: $(LOWEST)/ready
+	$(LOWEST)/bin/python -m pytest -n 2 -W default $(TESTS)
+
+test-newest: $(NEWEST)/ready
+	$(NEWEST)/bin/python -m pytest -n 2 $(TESTS)
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site, in site/: runs notebooks and draws pictures on the way, fetches nothing, and fails on a broken link.
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	touch $@
+
+docs: .venv/docs
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict
 
 # Random fits, ordinary and hostile, in both precisions; one case again: .venv/bin/python -m fuzz --seed 123.
 N ?= 1000
@@ -37,11 +77,18 @@ N ?= 1000
 fuzz: setup
 	$(BIN)/python -m fuzz --n $(N)
 
-# kill -9 and other faults, 100 of each kind; the tests make a few.
+# kill -9, signals and other faults, 100 of each kind, and 20,000 broken files; the tests make a few.
 KILLS ?= 100
+FILES ?= 10000
 
 faults: setup
 	GCMF_FAULTS=$(KILLS) $(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m fuzz.kills --n $(KILLS)
+	$(BIN)/python -m fuzz.mutations --n $(FILES)
+
+# One process for long: thousands of fits, and eight threads that ask a model while it is replaced.
+soak: setup
+	$(BIN)/python -m fuzz.soak
 
 # Beside the peers, in a virtual environment of their own; CASES=a,d or FLAGS=--quick for parts.
 BENCH := .venv-bench/bin
@@ -74,9 +121,28 @@ bench-model: setup
 	$(BIN)/python benchmarks/cll.py
 	$(BIN)/python -m benchmarks.error_bars
 
+# What a stranger gets: sdist and wheel, the wheel in a fresh environment, the demonstration and a smoke test from there.
+RELEASE := .venv-release
+
+release-check: setup
+	rm -rf dist $(RELEASE)
+	$(BIN)/python -m pip install --quiet --editable '.[release]'
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --upgrade pip
+	$(RELEASE)/bin/python -m pip install --quiet "$$(ls dist/*.whl)[io]"
+	$(RELEASE)/bin/python -m pip check
+	cd dist && ../$(RELEASE)/bin/gcmf doctor && ../$(RELEASE)/bin/gcmf demo --out demo && rm -r demo
+	cd dist && ../$(RELEASE)/bin/python -I ../tests/smoke.py
+
+# Known vulnerabilities of what release-check installed; asks PyPI, and fails where a package cannot be looked up.
+audit: release-check
+	$(BIN)/pip-audit --strict --path $(RELEASE)/lib/python*/site-packages
+
 reproduce: setup
 	$(BIN)/python -m reproduction all --quick --out results
 
 clean:
-	rm -rf .venv .venv-bench demo results
+	rm -rf .venv .venv-bench $(LOWEST) $(NEWEST) $(RELEASE) demo results site dist
 	find src tests benchmarks fuzz reproduction -name __pycache__ -prune -exec rm -rf {} +

@@ -58,6 +58,8 @@ class Case:
     patterns: bool = False
     pooled: bool = False
     weighted: bool = False
+    thin: int = 20
+    """Sweeps after which draws are far apart: many where something walks in steps of a fixed size."""
 
     def build(self, rng: np.random.Generator, tables: Tables | None = None) -> tuple[Spec, Problem]:
         """Spec and problem with these cells, or any, without their being standardized."""
@@ -247,9 +249,7 @@ def moved_away(
     return dict(zip(before, changes.mean(axis=0) / np.maximum(changes.std(axis=0) / np.sqrt(n), 1e-12), strict=True))
 
 
-def uneven_ranks(
-    case: Case, make_engine: Callable[[Problem], Engine], *, n: int, thin: int = 20, seed: int = 0
-) -> dict[str, float]:
+def uneven_ranks(case: Case, make_engine: Callable[[Problem], Engine], *, n: int, seed: int = 0) -> dict[str, float]:
     """How uneven the ranks of what was drawn are among later draws, χ² of n ranks in standard deviations.
 
     Simulation-based calibration (Talts and others, 2018): of a model that is drawn with its cells, and nine draws given
@@ -258,7 +258,7 @@ def uneven_ranks(
     """
     ranks = []
     for start in starts(case, make_engine, n=n, seed=seed):
-        draws = [start.after(3 * thin if not k else thin) for k in range(N_RANKS - 1)]
+        draws = [start.after(3 * case.thin if not k else case.thin) for k in range(N_RANKS - 1)]
         ranks.append([sum(draw[key] < start.before[key] for draw in draws) for key in start.before])
     names = [key for key in start.before if key not in ("on", "shape", "rate", "spread") or case.pooled]
     counts = np.stack([np.bincount(column, minlength=N_RANKS) for column in np.array(ranks).T])
@@ -270,7 +270,7 @@ def uneven_ranks(
 CASES = {
     "gaussian": Case((("a", "b", "gaussian"), ("a", "c", "gaussian"))),
     "0/1": Case((("a", "b", "bernoulli"), ("c", "b", "gaussian"))),
-    "negative binomial": Case((("a", "b", "negative_binomial"),)),
+    "negative binomial": Case((("a", "b", "negative_binomial"),), thin=200),
     "poisson": Case((("a", "b", "poisson"), ("b", "c", "bernoulli"))),
     "covariates": Case((("a", "b", "gaussian"), ("a", "c", "bernoulli")), covariates=True),
     "scales": Case((("a", "b", "gaussian"), ("a", "b", "bernoulli"), ("b", "c", "gaussian")), scales=True),

@@ -83,7 +83,8 @@ def test_what_is_shown_is_compared():
 def test_blocks_are_found_and_nearly_all_run():
     marks = {page.name: [mark for _, mark, _, _ in blocks(page)] for page in PAGES}
     assert set().union(*marks.values()) <= {"", "no-run"}
-    assert len(marks["README.md"]) >= 5
+    assert len(marks["README.md"]) >= 1
+    assert sum(map(len, marks.values())) >= 60
     assert sum(mark == "no-run" for found in marks.values() for mark in found) <= MAX_UNRUN
 
 

@@ -141,7 +141,7 @@ REFUSED = [
           "n_factors": (0, -1, 2.5, "5", None, True, 10**9, np.array([1, 2])),
           "max_iter": (0, 1.5, True), "n_init": (0, None), "n_threads": (0, "all"),
           "tol": (-1, np.nan, np.inf, "x", True),
-          "random_state": ("abc", -1, 1.5, True), "dtype": ("float16", np.float32, None), "device": ("gpu", 0),
+          "random_state": ("abc", -1, 1.5, True), "dtype": ("float16", np.float32, None), "device": ("tpu", 0),
           "sharing": ("both",), "inference": ("mcmc", "map", ["vb"]),
           "bias": ("rows", {"zzz": True}, {NAME: 3}, {NAME: None}, None), "priors": ("vague", 3),
           "callbacks": ([3], 3, None), "progress": ("yes", None, 1), "checkpoint": (3,),

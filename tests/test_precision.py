@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from gcmf import CCA, GCMF, GFA, Collection, Priors, Relation, Status
-from gcmf.engines.cpu import PRECISE
+from gcmf.engines.precision import PRECISE
 from gcmf.errors import ConvergenceWarning
 from gcmf.likelihoods import Poisson
 from gcmf.loop import FALL

@@ -1,6 +1,6 @@
 """`python -m gcmf` is the command `gcmf`."""
 
-from gcmf.cli.main import app
+from gcmf.cli.main import run
 
 if __name__ == "__main__":
-    app(prog_name="gcmf")
+    run()

@@ -63,8 +63,9 @@ def predicts_better_opened(
     if not _to_be_proven(run.spec, run, data):
         return False
     seen, hidden = _hide(data, np.random.default_rng(0))
+    state = run.engine.fetch()
     closed, opened = (
-        _losses(run, seen, hidden, options, engine_of=engine_of, interrupted=interrupted, opens=opens)
+        _losses((run, state), seen, hidden, options, engine_of=engine_of, interrupted=interrupted, opens=opens)
         for opens in (False, True)
     )
     changes, errors = [], []
@@ -129,8 +130,8 @@ def _side(data: Collection, name: str, side: int) -> Side:
 # --- losses -------------------------------------------------------------------------------------------------
 
 
-def _losses(  # noqa: PLR0913 - a run, what it sees, and how
-    run: Run,
+def _losses(  # noqa: PLR0913 - a run as it stands, what is seen of the cells, and how
+    found: tuple[Run, State],
     seen: Collection,
     hidden: list[Triplets],
     options: FitOptions,
@@ -140,9 +141,10 @@ def _losses(  # noqa: PLR0913 - a run, what it sees, and how
     opens: bool,
 ) -> list[Floats]:
     """Loss of every hidden cell of each relation, after some sweeps of refinement over the others."""
+    run, state = found
     spec, problem = in_units(*build(seen, options), run.spec)
     trial = Run(spec, engine_of(problem))
-    trial.resume(_of_those_seen(spec, run.engine.fetch()), run.posterior)
+    trial.resume(_of_those_seen(spec, state), run.posterior)
     trial.trace.append(0.0)
     refinement = Refinement(trial, options, np.random.default_rng(0))
     refinement.opens = opens

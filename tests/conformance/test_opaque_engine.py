@@ -84,7 +84,7 @@ def several(n=60, seed=0):
 
 
 def test_the_estimator_takes_it_as_a_device(device, engines):
-    data = several(24)
+    data, n_before = several(24), len(engines)
     far, near = (GCMF(5, device=where, random_state=0, tol=1e-4, progress=False).fit(data)
                  for where in (f"remote {device}", device))  # fmt: skip
     assert far.status_ is near.status_ is Status.CONVERGED
@@ -94,7 +94,7 @@ def test_the_estimator_takes_it_as_a_device(device, engines):
             np.testing.assert_array_equal(a, b)
     assert far.structure().equals(near.structure())
     assert far.variance_explained().equals(near.variance_explained())
-    assert OPERATIONS - set(engines[-1].calls) <= {"scale", "regress", "lean"}, (
+    assert OPERATIONS - set(engines[n_before].calls) <= {"scale", "regress", "lean"}, (
         "a fit makes use of nearly all that engines can do"
     )
 
@@ -115,11 +115,14 @@ def test_the_state_does_not_pass_between_the_processes(engines):
     """Sweeps, sums and moves pass a few numbers per factor, however many entities there are."""
     largest = {}
     for n in (60, 600):
-        data = several(n)
+        data, n_before = several(n), len(engines)
         run = fit(data, FitOptions(n_factors=6, tol=1e-4, device="remote cpu"), np.random.default_rng(0), ())
-        engine = engines[-1]
+        engine = engines[n_before]
         assert run.status is Status.CONVERGED
-        assert engine.calls["place"] == engine.calls["fetch"] == 1
+        # Fetched for the trials with hidden cells, which have engines of their own, and at the end; to open up, once
+        # more.
+        opened = run.posterior.pattern is not None
+        assert (engine.calls["place"], engine.calls["fetch"]) == (1 + opened, 2 + opened)
         assert engine.calls["transform"] > 1
         assert engine.calls["extend"] >= 1
         assert engine.calls["sweep"] >= 3 * len(run.trace)

@@ -119,7 +119,7 @@ def test_a_sparse_matrix_is_one_source_taken_as_it_is():
 
 def test_many_features_stay_sparse(monkeypatch):
     monkeypatch.setattr(covariates, "FEW", 3)
-    words = sparse.random_array((4, 5), density=0.4, rng=np.random.default_rng(0))
+    words = sparse.random_array((4, 5), density=0.4, random_state=np.random.default_rng(0))
     known = Collection([RATINGS], entities={"user": (USERS[1:], words.tocsr()[1:])}).entities["user"].covariates
     assert sparse.issparse(known.values)
     np.testing.assert_array_equal(known.values.toarray()[:3], words.toarray()[1:])

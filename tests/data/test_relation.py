@@ -42,6 +42,8 @@ def test_names_must_be_strings():
 
 @pytest.mark.parametrize("x", [np.zeros(3), np.zeros((2, 2, 2)), np.ma.zeros(3), sparse.coo_array([1.0, 0])])
 def test_refuses_other_dimensions(x):
+    if x.ndim == 2:
+        pytest.skip("this SciPy has no sparse arrays of one dimension")
     blanks = "zero" if sparse.issparse(x) else None
     with pytest.raises(DataError, match=r"'r': the data has [13] dimensions, shape .* a relation needs 2"):
         Relation("r", "user", "movie", x, blanks=blanks)

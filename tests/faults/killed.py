@@ -53,7 +53,8 @@ def digest(model):
     return found.hexdigest()
 
 
-def main(case, path, n_threads):
+def fitted(case, path, n_threads):
+    """A model of a case; it goes on from the checkpoint, if there is one."""
     zeros.MANY, zeros.PER_ENTITY, zeros.PER_CELL = 1000, 4, 5
     warnings.simplefilter("ignore", ConvergenceWarning)
     model = gcmf.GCMF(
@@ -61,7 +62,11 @@ def main(case, path, n_threads):
     )
     collection = data()
     print("started", flush=True)
-    print(digest(model.fit(collection, resume=True)), flush=True)
+    return model.fit(collection, resume=True)
+
+
+def main(case, path, n_threads):
+    print(digest(fitted(case, path, n_threads)), flush=True)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def test_options_are_checked_before_data_is_read(project):
     with pytest.raises(OptionError, match="n_factors"):
         gcmf.read_project(project(RATINGS.replace("ratings.csv", "nowhere.csv") + "[fit]\nn_factors = 0\n"))
     with pytest.raises(OptionError, match=r"\[fit\]: The 'device' parameter must be one of 'auto', 'cpu'"):
-        gcmf.read_project(project(RATINGS.replace("ratings.csv", "nowhere.csv") + "[fit]\ndevice = 'gpu'\n"))
+        gcmf.read_project(project(RATINGS.replace("ratings.csv", "nowhere.csv") + "[fit]\ndevice = 'tpu'\n"))
     [fault] = faults(project(RATINGS + 'likelihood = "gausian"\n'))
     assert fault.endswith("is not one of gaussian, bernoulli, poisson, negative_binomial. Did you mean 'gaussian'?")
 

@@ -8,13 +8,14 @@ import gcmf
 ROOT = Path(gcmf.__file__).parent / "io"
 #: What each room may build on.
 BELOW = {
-    "outputs": set(),
     "sources": set(),
+    "database": {"sources"},
+    "outputs": {"sources", "database"},
     "variants": set(),
     "evaluate": {"variants"},
     "project": {"sources"},
     "guess": {"sources"},
-    "results": {"outputs"},
+    "results": {"outputs", "database", "sources"},
     "predictions": {"sources", "guess"},
     "answers": {"sources", "predictions"},
 }

@@ -188,6 +188,23 @@ def test_older_formats_answer_as_they_did(version):
     assert list(model.factors("user", weak=True)) == list(model.factors("user")) == ["F1"]
 
 
+@pytest.mark.parametrize("name", ["format7", "format7_draws"])
+def test_files_of_the_first_version_answer_as_they_did(name):
+    """Written by golden/make.py for version 0.1.0, and never again: every later version must read them."""
+    model = gcmf.load(GOLDEN / f"{name}.safetensors")
+    answers = json.loads((GOLDEN / f"{name}.json").read_text())
+    assert list(answers) == ["ratings", "tagged", "plays", "user_numbers", "follows"]
+    for relation, old in answers.items():
+        mean, std = model.predict(relation, return_std=True)
+        assert mean[:2] == pytest.approx(np.array(old["mean"]), rel=1e-6)
+        assert std[:2] == pytest.approx(np.array(old["std"]), rel=1e-6)
+    assert (model.fitted_.draws is not None) == (name == "format7_draws")
+    assert model.fitted_.scales is not None
+    assert [*model.fitted_.effects] == ["user"]
+    new = model.fold_in("user", {"ratings": np.full((1, 8), 7.0)})
+    assert np.isfinite(new.predict("ratings", None, None)).all()
+
+
 def test_a_file_of_format_3_is_written_again_as_it_was_read(tmp_path):
     old = gcmf.load(GOLDEN / "format3.safetensors")
     old.save(tmp_path / "m.gcmf")

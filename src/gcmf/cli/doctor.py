@@ -16,7 +16,7 @@ import gcmf
 from gcmf.cli.terminal import AsJson, console, plain_table, show_json
 
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors", "narwhals", "duckdb", "pyarrow",
-             "polars", "anndata", "mudata", "h5py")  # fmt: skip
+             "adbc-driver-postgresql", "polars", "anndata", "mudata", "h5py")  # fmt: skip
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -31,6 +31,7 @@ def doctor(as_json: AsJson = False) -> None:
 
 
 def _examine() -> dict[str, Any]:
+    from gcmf.engines.gpu.device import find_device
     from gcmf.engines.threads import available_threads
 
     return {
@@ -39,7 +40,7 @@ def _examine() -> dict[str, Any]:
         "system": platform.platform(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "threads": available_threads(),
-        "devices": ["cpu", "reference"],
+        "devices": ["cpu", *(["gpu"] if find_device() else []), "reference"],
         "cache": os.environ.get("NUMBA_CACHE_DIR") or "beside the code, in __pycache__",
         "self_test": _self_test(),
     }

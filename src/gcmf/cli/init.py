@@ -23,7 +23,9 @@ def init(
     from gcmf.io.guess.discover import discover
     from gcmf.io.guess.draft import check_target, write_project
     from gcmf.io.guess.look import files_of
+    from gcmf.io.sources.postgres import refuse_address
 
+    refuse_address(source, what="What init looks at")
     target = out or (source if source.is_dir() else source.parent) / "gcmf.toml"
     files_of(source)  # a source that is not there is refused first
     check_target(target, replace=force)

@@ -22,6 +22,7 @@ from gcmf.cli.predict import predict
 from gcmf.cli.rankings import explain, recommend, similar
 from gcmf.cli.report import report
 from gcmf.cli.terminal import show_error, show_note, show_stop
+from gcmf.cli.update import update
 from gcmf.errors import GcmfError, LockedError
 from gcmf.interrupts import Terminated, in_main_thread, terminate
 
@@ -145,5 +146,17 @@ def main(
         typer.echo(ctx.get_help())
 
 
-for _command in (init, fit, predict, recommend, similar, explain, describe, report, export, evaluate, doctor, demo):
+def run() -> None:
+    """Run the command as a process of its own: once all is done and said, no signal makes it look otherwise."""
+    try:
+        app(prog_name="gcmf")
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+
+_COMMANDS = (
+    init, fit, update, predict, recommend, similar, explain, describe, report, export, evaluate, doctor, demo,
+)  # fmt: skip
+for _command in _COMMANDS:
     app.command(cls=Command)(_command)

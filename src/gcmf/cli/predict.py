@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from gcmf.io.outputs import Target
+
+
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out", "-o",
+        help="A .parquet, .csv, .tsv or .jsonl file, or postgresql://HOST/DATABASE; else CSV on the screen.",
+    ),
+]  # fmt: skip
+IntoTable = Annotated[str | None, typer.Option("--table", help="Which table of a database -o is written.")]
+
 
 class Unknown(StrEnum):
     """What to do with ids that the model has never heard of."""
@@ -29,9 +41,8 @@ def predict(
     cells: Annotated[
         Path | None, typer.Argument(help="A table with the ids of a cell per line: CSV, Parquet, Arrow, JSON lines.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A .parquet, .csv, .tsv or .jsonl file; else CSV on the screen.")
-    ] = None,
+    out: Out = None,
+    table: IntoTable = None,
     relation: Annotated[str | None, typer.Option(help="Which relation, where there are several.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Predict every cell of the relation.")] = False,
     row: Annotated[str | None, typer.Option(help="The column of row ids.")] = None,
@@ -48,13 +59,16 @@ def predict(
         ),
     ] = None,
     unknown: Annotated[Unknown, typer.Option(help="Refuse ids never seen, or use the prior.")] = Unknown.error,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file, or the rows of a table, that is there.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines; with --out, a report.")] = False,
 ) -> None:
     """Predict cells by id: mean and standard deviation of what would be observed, and intervals."""
     from gcmf.io.answers import fold_in
-    from gcmf.io.outputs import check_new, table_kind
+    from gcmf.io.outputs import target_of
     from gcmf.io.predictions import find_relation, predict_all, predict_table
+    from gcmf.io.sources.postgres import refuse_address
     from gcmf.io.sources.specs import Source
     from gcmf.io.sources.tables import open_table
     from gcmf.options import check_level
@@ -63,9 +77,7 @@ def predict(
         msg = "Give a table of CELLS, or --all for every cell of a relation."
         raise typer.BadParameter(msg)
     check_level(interval)
-    if out is not None:
-        check_new(out, force=force)
-        table_kind(out)
+    target = target_of(out, table, force=force)
     fitted, rows = gcmf.load(model), None
     parts: Iterable[pd.DataFrame]
     if new:
@@ -73,13 +85,14 @@ def predict(
     if cells is None:
         parts = predict_all(fitted, find_relation(fitted, relation), interval, rows=rows)
     else:
-        table = open_table(Source(source=cells.name), cells.absolute().parent)
-        chosen = find_relation(fitted, relation, table.columns)
-        parts = predict_table(fitted, chosen, table, columns=(row, col), unknown=unknown.value, interval=interval)
-    give_parts(parts, out, noun="predictions", as_json=as_json)
+        refuse_address(cells, what="CELLS")
+        listed = open_table(Source(source=cells.name), cells.absolute().parent)
+        chosen = find_relation(fitted, relation, listed.columns)
+        parts = predict_table(fitted, chosen, listed, columns=(row, col), unknown=unknown.value, interval=interval)
+    give_parts(parts, target, noun="predictions", as_json=as_json)
 
 
-def give_parts(parts: Iterable[pd.DataFrame], out: Path | None, *, noun: str, as_json: bool) -> None:
+def give_parts(parts: Iterable[pd.DataFrame], out: Target | None, *, noun: str, as_json: bool) -> None:
     """Print a table part by part, or write it and say how many lines it has."""
     from gcmf.io.outputs import write_table
 
@@ -89,7 +102,7 @@ def give_parts(parts: Iterable[pd.DataFrame], out: Path | None, *, noun: str, as
         return
     n_lines = write_table(parts, out)
     if as_json:
-        show_json({noun: n_lines, "file": str(out)})
+        show_json({noun: n_lines, "file" if isinstance(out, Path) else "table": str(out)})
     else:
         console(stderr=True).print(f"{n_lines:,} {noun} written: {out}", soft_wrap=True)
 

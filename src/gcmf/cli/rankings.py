@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 import gcmf
-from gcmf.cli.predict import give_parts
+from gcmf.cli.predict import IntoTable, Out, give_parts
 from gcmf.cli.terminal import AsJson, ModelFile, console, plain_table, show_json, waiting
 from gcmf.errors import counted
 
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Relation = Annotated[str | None, typer.Option(help="Which relation, where there are several.")]
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="A .parquet, .csv, .tsv or .jsonl file; else CSV on the screen.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file, or the rows of a table, that is there.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="JSON lines; with --out, a report.")]
 _SHOWN = 5
 """Cells that are shown of each relation."""
@@ -44,17 +41,16 @@ def recommend(
     ] = None,
     seed: Annotated[int, typer.Option(help="Of --by sample.", min=0)] = 0,
     out: Out = None,
+    table: IntoTable = None,
     force: Force = False,
     as_json: JsonLines = False,
 ) -> None:
     """Recommend columns of a relation to its rows: the best of what they have no cell with."""
     from gcmf.io.answers import as_ids, fold_in, in_pandas
-    from gcmf.io.outputs import check_new, table_kind
+    from gcmf.io.outputs import target_of
     from gcmf.io.predictions import find_relation
 
-    if out is not None:
-        check_new(out, force=force)
-        table_kind(out)
+    target = target_of(out, table, force=force)
     fitted = gcmf.load(model)
     chosen = find_relation(fitted, relation)
     asked: Any = None
@@ -63,7 +59,7 @@ def recommend(
     if ids:
         asked = as_ids(fitted, chosen.rows, ids)
     found = fitted.recommend(chosen.name, asked, n, exclude_seen=not seen, by=cast("Any", by.value), random_state=seed)
-    give_parts([in_pandas(found)], out, noun="recommendations", as_json=as_json)
+    give_parts([in_pandas(found)], target, noun="recommendations", as_json=as_json)
 
 
 def similar(
@@ -73,20 +69,19 @@ def similar(
     n: Annotated[int, typer.Option("-n", help="Neighbors of each.", min=1)] = 10,
     relation: Annotated[str | None, typer.Option(help="Compare what they do in this relation alone.")] = None,
     out: Out = None,
+    table: IntoTable = None,
     force: Force = False,
     as_json: JsonLines = False,
 ) -> None:
     """List the entities that are most alike, by what they do to predictions."""
     from gcmf.io.answers import as_ids, find_entity, in_pandas
-    from gcmf.io.outputs import check_new, table_kind
+    from gcmf.io.outputs import target_of
 
-    if out is not None:
-        check_new(out, force=force)
-        table_kind(out)
+    target = target_of(out, table, force=force)
     fitted = gcmf.load(model)
     asked = as_ids(fitted, find_entity(fitted, entity), ids) if ids else None
     found = fitted.similar(entity, asked, n, relation=relation)
-    give_parts([in_pandas(found)], out, noun="neighbors", as_json=as_json)
+    give_parts([in_pandas(found)], target, noun="neighbors", as_json=as_json)
 
 
 def explain(

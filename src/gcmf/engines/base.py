@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from gcmf.data.cells import Side
@@ -180,6 +181,11 @@ class Swept(NamedTuple):
 def is_proposed(likelihood: Likelihood) -> bool:
     """Whether rows with such cells have no Gaussian to be drawn from, and Metropolis' rule has to decide on them."""
     return not likelihood.least_squares and likelihood.trials is None
+
+
+def stream_key(key: int, e: int, *, again: bool) -> int:
+    """A key of 64 bits for the random numbers of entity set e."""
+    return int(np.random.SeedSequence([key, e, again]).generate_state(1, np.uint64)[0])
 
 
 class Engine(Protocol):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.engines.base import Swept, is_proposed
+from gcmf.engines.base import Swept, is_proposed, stream_key
 from gcmf.engines.cell_kernels import cell_functions, pack, pack_scaled
 from gcmf.engines.host import HostState, no_scaling
 from gcmf.engines.layout import Layout
 from gcmf.engines.likelihood_kernels import draw_chunk_at
 from gcmf.engines.order import order_of
+from gcmf.engines.precision import is_large, is_precise
 from gcmf.engines.random_kernels import STREAM
 from gcmf.engines.records import CHUNK, PASS, SCRATCH, Record
 from gcmf.engines.row_kernels import (
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
 ROW_COST = 64
 #: Cells per row range: below this a range is done before another thread would have started.
 RANGE_COST = 20_000
-#: Cells that tell θ this precisely (w θ²; of Gaussian cells ⟨τ⟩, in units of their variance) are left to float64. The
-#: rounding of θ to float32 moves the bound of such a cell by √(w θ²) 1e-7 or more; and in a system that is as precise
-#: superfluous factors can no longer be told apart, so that steps overflow.
-PRECISE = 100.0
 #: Numbers that the sums for scales of one set may take, about; and the fewest groups of ranges, each with its own.
 MAX_SUMS, MIN_GROUPS = 1 << 22, 16
 #: Threads of one fit: no machine that this engine is for has more cores.
@@ -65,7 +62,7 @@ class CpuEngine(HostState):
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
         self._orders = [order_of(problem, e) for e in range(len(problem.sizes))]
         self._threads = _Threads(min(n_threads, MAX_THREADS))
-        self._work_in("float64" if any(map(_large, blocks)) else dtype)
+        self._work_in("float64" if any(map(is_large, blocks)) else dtype)
 
     def _work_in(self, dtype: str) -> None:
         """Choose the working precision, and lay out the cells for it."""
@@ -86,7 +83,7 @@ class CpuEngine(HostState):
 
     def sweep(self, e: int, given: Given) -> Swept:
         """Update every row of entity set e."""
-        if self._dtype.itemsize == 4 and (-2.0 * given.slope[self._least_squares]).max(initial=0.0) > PRECISE:
+        if self._dtype.itemsize == 4 and is_precise(given, self._least_squares):
             self._work_in("float64")
             self.place(self.fetch())
         self._writable()
@@ -397,11 +394,6 @@ class _Pass:
                 )
 
 
-def stream_key(key: int, e: int, *, again: bool) -> int:
-    """A key of 64 bits for the random numbers of entity set e."""
-    return int(np.random.SeedSequence([key, e, again]).generate_state(1, np.uint64)[0])
-
-
 def _room(rooms: dict[int, Array], b: int, shape: tuple[int, int]) -> Array:
     """An array of this shape, whatever it holds, in the room of block b, which grows if it has to."""
     size = shape[0] * shape[1]
@@ -444,14 +436,6 @@ def aligned(size: int, dtype: np.dtype[Any] | type[np.float64] = np.float64) -> 
     room = np.zeros(size + 64 // itemsize, dtype)
     first = -room.ctypes.data % 64 // itemsize
     return room[first : first + size]
-
-
-def _large(block: Block) -> bool:
-    """Whether a typical cell is a large count, whose predictor is as large and known to the last digits."""
-    theta = np.array([block.offset])
-    x = block.likelihood.mean(theta, np.zeros(1))
-    weight, _ = block.likelihood.quadratic(x, theta, np.zeros(1), np.ones(2))
-    return bool(weight[0] * block.offset**2 > PRECISE)
 
 
 def _row_ranges(cost: Array, order: Order | None = None) -> Array:

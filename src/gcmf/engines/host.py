@@ -154,5 +154,5 @@ def _copied(state: State, spare: State | None) -> State:
         return state.copy()
     for group, spares in zip(state.groups(), spare.groups(), strict=True):
         for array, target in zip(group, spares, strict=True):
-            np.copyto(target, array)
+            target[...] = array
     return spare

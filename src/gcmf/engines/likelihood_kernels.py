@@ -21,11 +21,11 @@ from numba.core.errors import NumbaError
 from gcmf.engines import scalars
 from gcmf.engines.compiled import address_of, part
 from gcmf.engines.polya_gamma_kernels import polya_gamma
+from gcmf.engines.quadrature import quadrature
 from gcmf.engines.random_kernels import CELL, DRAWN, IS_LEFT, STREAM
 from gcmf.engines.simd import array_at, decay, log_one_plus, logarithm
 from gcmf.errors import OptionError
 from gcmf.likelihoods.bernoulli import EXACT, TIGHT, one_trial
-from gcmf.likelihoods.expectations import NODES, SHARES, gauss_hermite
 from gcmf.likelihoods.negative_binomial import NEGATIVE_BINOMIAL, log_rising
 from gcmf.likelihoods.poisson import EXACT as POISSON
 
@@ -60,10 +60,10 @@ def _weigh_chunk_at(cell, dtype):
     if cell == TIGHT:
         return address_of(weigh_tight_bernoulli, _SIGNATURE, dtype.name, real=dtype.type)
     if cell == POISSON:
-        return address_of(weigh_poisson, _SIGNATURE, dtype.name, real=dtype.type, **_quadrature(dtype.name))
+        return address_of(weigh_poisson, _SIGNATURE, dtype.name, real=dtype.type, **quadrature(dtype.name))
     met = {}
     if cell in (EXACT, NEGATIVE_BINOMIAL):
-        names = {"rising": _for_numbers(log_rising, met), "binary": cell == EXACT, **_quadrature(dtype.name)}
+        names = {"rising": _for_numbers(log_rising, met), "binary": cell == EXACT, **quadrature(dtype.name)}
         suffix = f"{dtype.name}_{'binary' if cell == EXACT else _digest(list(met))}"
         return address_of(weigh_logistic, _SIGNATURE, suffix, real=dtype.type, **names)
     names = {name: _for_numbers(function, met) for name, function in cell._asdict().items()}
@@ -251,25 +251,8 @@ def weigh_poisson(n, x_at, m_at, v_at, seen_at, zero_weight, n_p, p_at, weight_a
     return total
 
 
-#: Up to which variance so many nodes of Gauss and Hermite are enough (softplus is off by 5e-7, as float32 is); else,
-#: and in float64, the nodes of `expectations`.
-_ENOUGH = {"float32": ((4, 0.12), (6, 0.5), (8, 0.8), (12, 1.7)), "float64": ()}
+#: See quadrature.py.
 REACH, FIRST_NODE, NODE, SHARE, binary, rising = (), (), (), (), True, log_rising
-
-
-@cache
-def _quadrature(dtype):
-    """The constants of these functions for a working precision: pairs of nodes, and where each rule begins."""
-    # The node at zero is a pair of its own, each with half of the share.
-    shares = np.where(NODES == 0.0, 0.5, 1.0) * SHARES
-    rules = [*(gauss_hermite(n) for n, _ in _ENOUGH[dtype]), (NODES, shares)]
-    pairs = [(nodes[nodes >= 0.0], shares[nodes >= 0.0]) for nodes, shares in rules]
-    return {
-        "REACH": tuple(reach for _, reach in _ENOUGH[dtype]) or (np.inf,),
-        "FIRST_NODE": tuple(np.cumsum([0, *(len(nodes) for nodes, _ in pairs), 0]).tolist()),
-        "NODE": tuple(np.concatenate([nodes for nodes, _ in pairs]).tolist()),
-        "SHARE": tuple(np.concatenate([shares for _, shares in pairs]).tolist()),
-    }
 
 
 def _for_numbers(function, met):

@@ -159,6 +159,7 @@ class Answers:
             model was fitted to is refused.
         """
         self._fitted = updated(self, cells)
+        self._made_of: dict[str, str] | None = None  # of more than what was fitted
         return self
 
     def report(self: Any, path: str | Path, test: Any = None) -> None:

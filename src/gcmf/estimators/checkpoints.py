@@ -59,7 +59,7 @@ class Checkpoint:
                 except StorageError as error:
                     faults.append(str(error))
                     continue
-                self._compare(path, run.pop("of", {}))
+                self._compare(path, run.pop("of", None))
                 if faults:
                     warnings.warn(f"Going on from {path}: {faults[0]}", stacklevel=2)
                 return run
@@ -73,9 +73,18 @@ class Checkpoint:
         model._settle(run.summarize(self._data), run.trace, run.status)
         storage.save(model, self._path, run={**packed(), "of": self._of})
 
-    def _compare(self, path: Path, other: dict[str, str]) -> None:
+    def check_end(self, model: Any) -> None:
+        """Refuse a model that a checkpoint has led to whose numbers are none: no fit keeps such a state."""
+        fault = storage.fault_of(model)
+        if fault is not None:
+            msg = (
+                f"{self._path} cannot be gone on from, it leads to no sound model: {fault}. Start anew, without resume."
+            )
+            raise StorageError(msg)
+
+    def _compare(self, path: Path, other: object) -> None:
         """Refuse a checkpoint of other data or options, and say in what it differs."""
-        found = differences(self._of, other)
+        found = differences(self._of, other) if isinstance(other, dict) else ["it does not say of which"]
         if found:
             msg = (
                 f"{path} is a checkpoint of another fit: {'; '.join(few(found, 'differences'))}. Fit as before to"

@@ -29,7 +29,7 @@ from gcmf.errors import (
 from gcmf.estimators.answers import Answers
 from gcmf.estimators.asking import is_turned, locate, pair
 from gcmf.estimators.checkpoints import Checkpoint
-from gcmf.estimators.progress import watch
+from gcmf.estimators.progress import log_end, log_start, watch
 from gcmf.estimators.tables import (
     Frame,
     bias_table,
@@ -126,7 +126,8 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     dtype
         "float32" or "float64", the precision of the factors while fitting.
     device
-        "auto", "cpu", or "reference" (plain NumPy, slow, for checking).
+        "cpu", "gpu" (CUDA, by `pip install gcmf[gpu]`), "reference" (plain NumPy, slow, for checking), or "auto": a GPU
+        where there is one and the data have millions of cells, else "cpu".
     n_threads
         At most so many threads; None takes every core this process may use.
     keep
@@ -197,11 +198,15 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
             msg = "resume=True goes on from a checkpoint: name its file, GCMF(checkpoint=path)."
             raise OptionError(msg)
         before = keeper.found() if keeper is not None and resume else None
+        log_start(self, data)
         # Ctrl-C waits until there is a model: what follows the last sweep may take a while.
         with Interrupts(), claiming(self.checkpoint):
-            with watch(self, options) as callbacks:
+            with watch(self) as callbacks:
                 result = fit(data, options, rng, callbacks, model=model, keeper=keeper, before=before)
             self._settle(result.summarize(data), result.trace, result.status)
+            if keeper is not None and before is not None:
+                keeper.check_end(self)
+        log_end(self)
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)
         doubts = result.doubts(data)
@@ -220,7 +225,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:
         self._fitted = fitted
-        self._made_of: dict[str, str] | None = None
+        self._made_of = None
         self.status_ = status
         self.elbo_trace_ = np.array(trace)
         self.elbo_ = float(trace[-1]) if len(trace) else float("nan")

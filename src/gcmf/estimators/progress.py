@@ -1,36 +1,33 @@
-"""A progress bar for who is watching."""
+"""What goes on beside a fit: a bar for who is watching, and a log for who reads later."""
 
 from __future__ import annotations
 
-import sys
-import time
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gcmf.errors import counted
+from gcmf.estimators.bars import PATIENCE_SECONDS, ProgressBar, is_watched
 from gcmf.options import listed_callbacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rich.progress import Progress
-
-    from gcmf.options import FitOptions
+    from gcmf.data.collection import Collection
     from gcmf.outcome import StepInfo
 
-#: A fit shorter than this needs no bar.
-PATIENCE_SECONDS = 2.0
+#: Says nothing until a program gives it a handler: each fit at INFO, each sweep at DEBUG.
+LOGGER = logging.getLogger("gcmf")
+LOGGER.addHandler(logging.NullHandler())
 
 
 @contextmanager
-def watch(
-    estimator: Any,
-    options: FitOptions,
-) -> Iterator[list[Callable[[StepInfo], object]]]:
-    """Yield the callbacks of a fit: the user's own, and a progress bar if one is wanted."""
+def watch(estimator: Any) -> Iterator[list[Callable[[StepInfo], object]]]:
+    """Yield the callbacks of a fit: the user's own, and a log and a progress bar if they are wanted."""
     callbacks = listed_callbacks(estimator.callbacks)
-    wanted = estimator.progress is True or (estimator.progress == "auto" and sys.stderr.isatty())
-    if not wanted:
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        callbacks.append(log_sweep)
+    if not (estimator.progress is True or (estimator.progress == "auto" and is_watched())):
         yield callbacks
         return
     bar = ProgressBar(patience=0.0 if estimator.progress is True else PATIENCE_SECONDS)
@@ -40,34 +37,22 @@ def watch(
         bar.close()
 
 
-class ProgressBar:
-    """One line on stderr: sweeps, bound, factors alive."""
+def log_start(estimator: Any, data: Collection) -> None:
+    """Log what is to be fitted."""
+    relations, sets = counted(len(data.relations), "relation"), counted(len(data.entities), "entity set")
+    cells = counted(data.n_cells, "cell")
+    LOGGER.info("%s: fitting %s over %s, %s", type(estimator).__name__, relations, sets, cells)
 
-    def __init__(self, *, patience: float) -> None:
-        self._patience = patience
-        self._started = time.monotonic()
-        self._bar: Progress | None = None
 
-    def __call__(self, info: StepInfo) -> None:
-        """Show a sweep."""
-        if self._bar is None:
-            if time.monotonic() - self._started < self._patience:
-                return
-            self._bar = self._open()
-        text = f"{info.objective} {info.elbo:,.1f} ({info.change:+.3g}), {counted(info.n_factors, 'factor')}"
-        self._bar.update(self._task, completed=info.iteration, total=info.n_sweeps, description=text)
+def log_sweep(info: StepInfo) -> None:
+    """Log a sweep."""
+    LOGGER.debug(
+        "sweep %d of at most %d: %s %.10g (%+.3g), %s",
+        info.iteration, info.n_sweeps, info.objective, info.elbo, info.change, counted(info.n_factors, "factor"),
+    )  # fmt: skip
 
-    def close(self) -> None:
-        """Leave the last line standing."""
-        if self._bar is not None:
-            self._bar.stop()
 
-    def _open(self) -> Progress:
-        from rich.console import Console  # noqa: PLC0415 - only who watches pays for it
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn  # noqa: PLC0415
-
-        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        bar = Progress(*columns, console=Console(stderr=True))
-        self._task = bar.add_task("fitting", total=None)
-        bar.start()
-        return bar
+def log_end(estimator: Any) -> None:
+    """Log how a fit ended."""
+    sweeps, factors = counted(estimator.n_iter_, "sweep"), counted(estimator.n_factors_active_, "factor")
+    LOGGER.info("%s: %s, %s, %s", type(estimator).__name__, sweeps, factors, estimator.status_)

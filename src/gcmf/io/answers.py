@@ -13,6 +13,7 @@ from gcmf.data.vocabulary import and_more, show_id
 from gcmf.errors import DataError, OptionError, UnknownIdError
 from gcmf.io.predictions import find_columns, find_relation, names_of
 from gcmf.io.sources.duck import as_number, quote
+from gcmf.io.sources.postgres import refuse_address
 from gcmf.io.sources.specs import Source
 from gcmf.io.sources.tables import open_table
 
@@ -73,6 +74,7 @@ def _tables(model: GCMF, given: Sequence[str], *, flag: str) -> list[tuple[Relat
     for text in given:
         name, _, path = text.rpartition("=")
         file = Path(path)
+        refuse_address(file, what=flag)
         table = open_table(Source(source=file.name), file.absolute().parent)
         tables.append((find_relation(model, name or None, table.columns), table))
     if len({relation.name for relation, _ in tables}) < len(tables):

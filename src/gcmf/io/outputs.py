@@ -1,21 +1,25 @@
-"""Tables into files: what the ending says, whole or not at all, and over no file that is there unless told to."""
+"""Tables into files or a database: whole or not at all, and over nothing that is there unless told to."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from gcmf.errors import MissingExtraError, OptionError, StorageError
+from gcmf.io.database import DatabaseTable, write_rows
+from gcmf.io.sources.postgres import check_address, is_address
 from gcmf.storage.files import check_target, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
+Target = Path | DatabaseTable
+"""Where a table goes."""
 _KINDS = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
 """How a text begins that a spreadsheet may run, or such a text that was marked as none."""
@@ -58,6 +62,26 @@ def check_model(path: Path, *, force: bool) -> None:
     check_new(path, force=True)
 
 
+def target_of(out: str | None, table: str | None, *, force: bool) -> Target | None:
+    """Return where a table goes, a file or a table of a server; what cannot be is refused before any work."""
+    if out is None or not is_address(out):
+        if table is not None:
+            msg = "--table names a table of a database: give its address with -o, such as -o postgresql:///DATABASE."
+            raise OptionError(msg)
+        if out is None:
+            return None
+        check_new(Path(out), force=force)
+        table_kind(Path(out))
+        return Path(out)
+    check_address(out)
+    if table is None:
+        msg = f"{out} is a database: say with --table which table is to be written."
+        raise OptionError(msg)
+    target = DatabaseTable(out, table, force)
+    target.check()
+    return target
+
+
 def table_kind(path: Path) -> str:
     """Return what the ending of a file says that it holds."""
     kind = _KINDS.get(path.suffix.lower())
@@ -69,8 +93,10 @@ def table_kind(path: Path) -> str:
     return kind
 
 
-def write_table(parts: Iterable[pd.DataFrame], path: Path) -> int:
-    """Write frames one after the other into one file, and return the number of rows; it is replaced whole."""
+def write_table(parts: Iterable[pd.DataFrame], path: Target) -> int:
+    """Write frames one after the other into one table, and return the number of rows; it is replaced whole."""
+    if isinstance(path, DatabaseTable):
+        return write_rows([(parts, path)])
     kind = table_kind(path)
     with replacing(path, what="a table") as partial:
         return _write(parts, partial, kind)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from gcmf.errors import OptionError, did_you_mean
 from gcmf.estimators.tables import (
     bias_table,
     effect_table,
@@ -20,7 +21,9 @@ from gcmf.estimators.tables import (
     strength_table,
     structure_table,
 )
+from gcmf.io.database import DatabaseTable, write_rows
 from gcmf.io.outputs import check_new, make_folder, write_tables
+from gcmf.io.sources.postgres import check_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,6 +74,33 @@ def export(model: GCMF, folder: Path, *, kind: str, force: bool = False) -> list
         check_new(file, force=force)
     write_tables((make(), file) for make, file in zip(made.values(), files, strict=True))
     return files
+
+
+def export_to(model: GCMF, address: str, wanted: Sequence[str], *, force: bool = False) -> list[DatabaseTable]:
+    """Write tables of a model into a PostgreSQL server, "factors_user=shop.users" each, and return where they are.
+
+    All of them, or none, if one cannot be written.
+    """
+    check_address(address)
+    made = tables(model)
+    by_name = dict(zip(file_names(list(made)), made.values(), strict=True))
+    targets: dict[str, DatabaseTable] = {}
+    for text in wanted:
+        name, _, table = text.partition("=")
+        if name not in by_name or not table or name in targets:
+            msg = (
+                f"--table {text!r}: say once for each table what goes there, such as factors_user=my_table. There are"
+                f" {', '.join(by_name)}.{did_you_mean(name, by_name)}"
+            )
+            raise OptionError(msg)
+        targets[name] = DatabaseTable(address, table, force)
+    if not targets:
+        msg = f"{address} is a database: name tables with --table, of {', '.join(by_name)}: --table structure=my_table."
+        raise OptionError(msg)
+    for target in targets.values():
+        target.check()
+    write_rows([((by_name[name](),), target) for name, target in targets.items()])
+    return list(targets.values())
 
 
 def file_names(made: Sequence[tuple[str, ...]]) -> list[str]:

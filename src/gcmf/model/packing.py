@@ -49,7 +49,10 @@ def unpack_posterior(spec: Spec, values: Any) -> Posterior:  # noqa: ANN401 - wh
         refuse("on", "is no table of sets and factors")
     _, like = start(spec, on, dtype="float32", rng=np.random.default_rng(0))
     if part(values, "pattern") is not None:
-        n_strong = on.shape[1] - int(part(values, "n_weak"))
+        n_weak = part(values, "n_weak")
+        if type(n_weak) is not int or not 0 <= n_weak <= on.shape[1]:
+            refuse("n_weak", f"is {n_weak!r}")
+        n_strong = on.shape[1] - n_weak
         everywhere = Pattern(np.ones((len(spec.sizes), n_strong), bool), np.ones((len(spec.ends), n_strong), bool))
         like = like._replace(pattern=everywhere)
     return unpack_like(like, values)

@@ -79,9 +79,7 @@ class Recorder:
         spec, K = self._spec, posterior.n_factors
         # What no data bind has the same deviations as in the state before, with the other sign: means are then exact.
         if len(self._kept) % 2 == 0:
-            self._noise = [self._rng.standard_normal((d + 1, K)) for d in spec.sizes]
-            self._noise += [self._rng.standard_normal(spec.sizes[spec.ends[n // 2][n % 2]] + 1)
-                            for n in range(len(spec.biased))]  # fmt: skip
+            self._noise = [self._rng.standard_normal(shape) for shape in self._shapes(K)]
         else:
             self._noise = [-noise for noise in self._noise]
         parameters = tuple(
@@ -90,6 +88,12 @@ class Recorder:
         )
         scales = np.ones((len(spec.ends), K)) if posterior.scales is None else posterior.scales.mean
         self._kept.append(Kept(self._factors(posterior, state), self._biases(posterior, state), scales, parameters))
+
+    def _shapes(self, K: int) -> list[tuple[int, ...]]:
+        """Of deviations: every member of a set and one more, and of every layer of biases."""
+        spec = self._spec
+        layers = [(spec.sizes[spec.ends[n // 2][n % 2]] + 1,) for n in range(len(spec.biased))]
+        return [*((d + 1, K) for d in spec.sizes), *layers]
 
     def _factors(self, posterior: Posterior, state: State) -> list[Array]:
         factors = []
@@ -155,9 +159,10 @@ class Recorder:
         spec, sums, noise = self._spec, part(values, "sums"), part(values, "noise")
         self._rng, self._on = unpack_generator(part(values, "rng")), array_like(self._on, part(values, "on"), "on")
         self._kept = unpack_kept(spec.sizes, spec.ends, posterior.n_factors, part(values, "kept"))
-        if not isinstance(noise, list) or (self._kept and len(noise) != len(spec.sizes) + len(spec.biased)):
+        shapes = self._shapes(posterior.n_factors) if self._kept else []
+        if not isinstance(noise, list) or len(noise) != len(shapes):
             refuse("noise", "is not of all sets and layers")
-        self._noise = noise
+        self._noise = [array_like(np.zeros(shape), one, "noise") for shape, one in zip(shapes, noise, strict=True)]
         if sums is not None:
             self._sums = _Sums(posterior, state)
             self._sums.unpack(sums)

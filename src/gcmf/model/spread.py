@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Indices = NDArray[np.int64]
 
 #: Cells of a row and relation that are looked at; of a longer row so many, evenly spread, stand for all.
-MOST = 512
+MOST = 256
 #: What is added to the diagonal of a matrix with ones on it: far less than what is told, and it has an inverse.
 ROUNDING = 1e-10
 #: Numbers of an array that is made at a time.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from matplotlib import rc_context
@@ -60,9 +61,18 @@ def styled() -> AbstractContextManager[Any]:
     return rc_context(_STYLE)
 
 
+class ShownFigure(Figure):
+    """A figure that notebooks show: they know how to only of figures by pyplot, which keeps every one in memory."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = BytesIO()
+        self.savefig(buffer, format="png", dpi="figure")
+        return buffer.getvalue()
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of this size in inches that leaves no label cut off."""
-    return Figure(figsize=(width, height), layout="constrained")
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def drawn(ax: Axes | None, size: tuple[float, float], draw: Callable[[Axes], object]) -> Picture:

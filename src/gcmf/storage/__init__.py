@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.vocabulary import Vocabulary
 
-__all__ = ["check", "load", "load_run", "previous", "save", "to_dict"]
+__all__ = ["check", "fault_of", "load", "load_run", "previous", "save", "to_dict"]
 
 
 def save(model: Any, path: str | Path, *, run: Mapping[str, Any] | None = None) -> None:
@@ -37,13 +37,28 @@ def save(model: Any, path: str | Path, *, run: Mapping[str, Any] | None = None) 
     """
     path = Path(path)
     check_target(path)
-    document = _with_ids(describe(model), lambda ids, entity: encode(ids, entity=entity))
     try:
-        rebuild(document, {document["class"]: type(model)})
+        document = _sound(model)
     except MalformedError as error:
         msg = f"Cannot write the model to {path}, as it could not be read back: {error}."
         raise StorageError(msg) from error
     write(path, document if run is None else {**document, "run": run}, keep_previous=run is not None)
+
+
+def fault_of(model: Any) -> str | None:
+    """What is wrong with the numbers of a model, so that no file should hold them; None if nothing is."""
+    try:
+        _sound(model)
+    except MalformedError as error:
+        return str(error)
+    return None
+
+
+def _sound(model: Any) -> dict[str, Any]:
+    """What a file of the model holds, if it could be read back."""
+    document = _with_ids(describe(model), lambda ids, entity: encode(ids, entity=entity))
+    rebuild(document, {document["class"]: type(model)})
+    return document
 
 
 def load(path: str | Path, classes: Mapping[str, type[Any]]) -> Any:

@@ -26,7 +26,7 @@ def check_target(path: Path, *, what: str = "the model") -> Path:
         target = path.resolve()
         mode = target.stat().st_mode if target.exists() else None
         has_folder = target.parent.is_dir()
-    except (OSError, RuntimeError) as error:  # links that go in a circle
+    except (OSError, RuntimeError, ValueError) as error:  # links that go in a circle, names with a null in them
         msg = f"Cannot write {what} to {path}: {error}."
         raise StorageError(msg) from error
     folder = target.parent

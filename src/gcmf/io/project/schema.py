@@ -12,8 +12,9 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, create_model
 
-from gcmf.errors import did_you_mean
-from gcmf.io.sources.specs import EntitySpec, FeatureSpec, RelationSpec
+from gcmf.errors import DataError, did_you_mean
+from gcmf.io.sources.postgres import check_address, is_address
+from gcmf.io.sources.specs import EntitySpec, FeatureSpec, RelationSpec, Section
 from gcmf.likelihoods import known
 from gcmf.options import FitOptions, Priors
 
@@ -139,9 +140,19 @@ def _unknown_keys(given: Iterable[str], known: Iterable[str], where: str) -> lis
     ]
 
 
+def _secrets(section: Section, file: str) -> Iterator[str]:
+    """Yield the fault of a source with a password in it, before it is shown or used."""
+    try:
+        if is_address(section.source):
+            check_address(section.source)
+    except DataError as error:
+        yield f"{file}, section {section.name!r}: {error}"
+
+
 def _contradictions(spec: ProjectSpec, file: str) -> Iterator[str]:
     """Yield what no single key shows."""
     for section in (*spec.relations, *spec.features, *spec.entities):
+        yield from _secrets(section, file)
         if section.table is not None and section.query is not None:
             yield f"{file}, section {section.name!r}: give table or query, not both."
     yield from _unknown_names(spec, file)

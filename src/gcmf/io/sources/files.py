@@ -33,7 +33,7 @@ def find_file(source: str, folder: Path) -> Path:
     """Return the file that a source names; refuse what cannot be read twice: an address, a folder, a pipe."""
     path = folder / source
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", source):
-        msg = f"{source}: a source is a file, not an address; download it, and name the file."
+        msg = f"{_without_secrets(source)}: a source is a file, not an address; download it, and name the file."
     elif not source or "\x00" in source:
         msg = f"{source!r} is no name of a file."
     elif re.search("[\ud800-\udfff]", str(path.absolute())):
@@ -48,6 +48,11 @@ def find_file(source: str, folder: Path) -> Path:
         there = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         msg = f"{source}: there is no such file in {path.parent}.{did_you_mean(path.name, there)}"
     raise DataError(msg)
+
+
+def _without_secrets(address: str) -> str:
+    """Return an address without user, password and what follows a ?."""
+    return re.sub(r"//[^/?#]*@", "//", address).partition("?")[0]
 
 
 def guess_format(path: Path) -> str:

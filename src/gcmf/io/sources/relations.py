@@ -19,6 +19,7 @@ from gcmf.errors import DataError
 from gcmf.io.sources.columns import IdColumn, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
 from gcmf.io.sources.duck import INTEGERS, NUMBERS, as_number, quote
 from gcmf.io.sources.files import find_file, guess_format
+from gcmf.io.sources.postgres import is_address
 from gcmf.io.sources.tables import open_table
 from gcmf.likelihoods.support import SUPPORTS
 
@@ -75,10 +76,9 @@ def read_relation(spec: RelationSpec, folder: Path, *, files: Files | None = Non
     Of a long table too large to be held, given `files`, numbers go there.
     """
     check_likelihood(spec.likelihood, relation=spec.name)
-    path = find_file(spec.source, folder)
     table, data, blanks = None, None, None
-    if spec.layout == "matrix" or (spec.format or guess_format(path)) == "mtx":
-        data, blanks = _read_matrix(spec, path)
+    if _is_matrix(spec, folder):
+        data, blanks = _read_matrix(spec, find_file(spec.source, folder))
     else:
         table = open_table(spec, folder)
         if spec.layout == "wide":
@@ -90,6 +90,12 @@ def read_relation(spec: RelationSpec, folder: Path, *, files: Files | None = Non
         _warn_of_loops(table, spec)
     _warn_of_one_value(relation.raw, relation=spec.name, label=table.label if table is not None else spec.source)
     return ReadRelation(relation, table, spec)
+
+
+def _is_matrix(spec: RelationSpec, folder: Path) -> bool:
+    if spec.layout == "matrix":
+        return True
+    return not is_address(spec.source) and (spec.format or guess_format(find_file(spec.source, folder))) == "mtx"
 
 
 def _read_long(table: Table, spec: RelationSpec) -> RawCells:

@@ -17,7 +17,7 @@ class Source:
     """For who reads one from a project file: keys that are not named below are refused."""
 
     source: str
-    """A file, relative to the project file."""
+    """A file, relative to the project file; or a PostgreSQL server, postgresql://USER@HOST/DATABASE."""
     format: Literal["csv", "tsv", "parquet", "arrow", "jsonl", "mtx", "sqlite", "duckdb"] | None = None
     """How to read it, where its ending does not say."""
     table: str | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,12 @@ from gcmf.io.sources.duck import (
     quote,
 )
 from gcmf.io.sources.files import find_file, guess_format
+from gcmf.io.sources.postgres import NAME, Stream, check_address, is_address, qualified
 from gcmf.io.sources.texts import MANY, Readable, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from gcmf.io.sources.duck import Connection
@@ -56,6 +59,8 @@ class Table:
     """Names of columns that a text file has twice."""
     arrow: Any = None
     """All of it, if it was read at once."""
+    stream: Stream | None = None
+    """Where rows come from anew for every question, if they are not where DuckDB can see them."""
 
     @property
     def filtered(self) -> str:
@@ -69,14 +74,14 @@ class Table:
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         """Return a small answer."""
-        with duck_errors(self.label):
-            return list(self.connection.execute(query).fetchall())
+        with duck_errors(self.label), self._brought(query) as asked:
+            return list(self.connection.execute(asked).fetchall())
 
     def batches(self, *columns: str) -> Iterator[Any]:
         """Yield the rows that pass the filter, in order, as Arrow batches of these columns."""
         listed = ", ".join(f"{column} AS c{at}" for at, column in enumerate(columns))
-        with duck_errors(self.label):
-            yield from self.connection.sql(f"SELECT {listed} FROM {self.filtered}").to_arrow_reader(BATCH)
+        with duck_errors(self.label), self._brought(f"SELECT {listed} FROM {self.filtered}") as asked:
+            yield from self.connection.sql(asked).to_arrow_reader(BATCH)
 
     def first(self, condition: str, column: str) -> tuple[int, Any, int] | None:
         """Return the number and the value of the first row of a condition, and how many there are."""
@@ -85,6 +90,9 @@ class Table:
             " ORDER BY gcmf_row LIMIT 1"
         )
         return (int(rows[0][0]), rows[0][1], int(rows[0][2])) if rows else None
+
+    def _brought(self, query: str) -> AbstractContextManager[str]:
+        return nullcontext(query) if self.stream is None else self.stream.brought(self.connection, query)
 
     @property
     def shown_columns(self) -> str:
@@ -112,10 +120,13 @@ def open_table(source: Source, folder: Path) -> Table:
 
     What is not there, or cannot be read as what it is said to be, is refused.
     """
-    path, label = find_file(source.source, folder), source.source
+    label = check_address(source.source) if is_address(source.source) else source.source
+    where = check_condition(source.where, label=label) if source.where is not None else None
+    if is_address(source.source):
+        return _open_server(source, where=where)
+    path = find_file(source.source, folder)
     guessed = guess_format(path)
     kind = source.format or guessed
-    where = check_condition(source.where, label=label) if source.where is not None else None
     if kind in ("sqlite", "duckdb"):
         return _open_database(source, path, kind=kind, where=where)
     for key, meant, kinds in (("table", "databases", ()), ("decimal", "text files", ("csv", "tsv"))):
@@ -161,12 +172,31 @@ def _describe(connection: Connection, sql: str) -> dict[str, str]:
     return {name: kind for name, kind, *_ in connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()}
 
 
-def _open_database(source: Source, path: Path, *, kind: str, where: str | None) -> Table:
-    if source.table is None and source.query is None:
+def _asked(source: Source, table: str | None) -> tuple[str, str]:
+    """What messages call a table of a database, and the query that reads it."""
+    if table is None and source.query is None:
         msg = f"{source.source} is a database: say which table, or give a query."
         raise DataError(msg)
     label = f"{source.source} ({f'table {source.table}' if source.table else 'query'})"
-    query = source.query if source.query is not None else f"SELECT * FROM {quote(source.table or '')}"
+    return label, source.query if source.query is not None else f"SELECT * FROM {table}"
+
+
+def _open_server(source: Source, *, where: str | None) -> Table:
+    """Open a table or a query of a PostgreSQL server, whose rows come anew for every question."""
+    for key in ("format", "encoding", "decimal"):
+        if getattr(source, key) is not None:
+            msg = f"{source.source}: {key} is for files, and this is a PostgreSQL server; leave it out."
+            raise DataError(msg)
+    label, query = _asked(source, None if source.table is None else qualified(source.table))
+    connection = connect(steady=True)
+    stream = Stream(source.source, query, label=label)
+    with duck_errors(label):
+        connection.register("gcmf_columns", stream.empty())
+        return Table(connection, NAME, label, _describe(connection, "gcmf_columns"), where, stream=stream)
+
+
+def _open_database(source: Source, path: Path, *, kind: str, where: str | None) -> Table:
+    label, query = _asked(source, None if source.table is None else quote(source.table))
     with duck_errors(label):
         if kind == "duckdb":
             connection = connect(path)

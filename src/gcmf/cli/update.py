@@ -1,0 +1,59 @@
+"""`gcmf update`: more cells for a model, in place of another fit."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import gcmf
+from gcmf.cli.terminal import AsJson, ModelFile, ProjectFile, console, show_json, show_note, show_written, waiting
+from gcmf.errors import counted
+
+
+def update(
+    model: ModelFile,
+    project: ProjectFile,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The model file that is written; else the one that is updated.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file --out that is no model.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show warnings and errors only.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take in the cells that a project file names and the model has not seen, also of new ids.
+
+    What the model knows of an entity is what its new cells meet; a few sweeps
+    go over them alone. Where many cells have come, or old ones have changed,
+    fit again. If there is no new cell, there is nothing to do.
+    """
+    from gcmf.interrupts import Interrupts
+    from gcmf.io.outputs import check_model
+    from gcmf.io.updates import news
+    from gcmf.storage.files import claiming
+
+    started, target = time.monotonic(), out or model
+    check_model(target, force=force)
+    with claiming(target):
+        known = gcmf.load(model)
+        with waiting("Reading", quiet=quiet) as report:
+            found = news(known, gcmf.read_project(project, report=report).collection)
+        for name, why in found.left_out.items():
+            if not quiet:
+                show_note(f"{name} is left as it is: {why}. Fit again to take in more of it.")
+        if found.relations:
+            known.update(found.relations)
+        if found.relations or target != model:
+            with Interrupts():  # the file is written first
+                known.save(target)
+    seconds = round(time.monotonic() - started, 3)
+    if as_json:
+        show_json({"model": str(target), "updated": bool(found.relations), "new_cells": found.n_new,
+                   "seen_cells": found.n_seen, "left_out": found.left_out, "seconds": seconds})  # fmt: skip
+    elif not quiet and not found.relations:
+        console().print(f"Nothing to do: {model} has seen all of {counted(found.n_seen, 'cell')}.")
+    elif not quiet:
+        console().print(f"{counted(found.n_new, 'new cell')}, {found.n_seen:,} seen before")
+        show_written(target, more=f"({seconds:.1f} s in all)")

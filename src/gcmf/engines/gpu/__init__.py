@@ -1,0 +1,1 @@
+"""The GPU engine: the same mathematics as the compiled engine, with cells and parameters on a CUDA device."""

@@ -1,0 +1,115 @@
+"""The GPU engine on an emulated device, where every lane is a fiber: the same kernels, compiled by g++."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import test_engines_agree as agree
+from hypothesis import given
+from hypothesis import strategies as st
+
+import gpu
+from gcmf import Collection, Relation
+from gcmf.engines.cpu import CpuEngine
+from gcmf.engines.gpu.source import width_of
+from gcmf.errors import OptionError
+from gcmf.likelihoods import Bernoulli, Gaussian, NegativeBinomial, Poisson
+from gcmf.options import FitOptions
+from helpers import random_sample
+from laplace import Laplace
+from strategies import LIKELIHOODS, adversarial, network, problems
+
+pytestmark = gpu.with_compiler
+every_dtype = pytest.mark.parametrize("dtype", agree.TOLERANCE)
+
+
+@every_dtype
+@adversarial(20)
+@given(drawn=st.data(), seed=st.integers(0, 10**6))
+def test_any_problem(dtype, drawn, seed):
+    data, options = drawn.draw(problems(dtype=dtype))
+    agree.assert_agree(agree.make_sample(data, options, seed), gpu.emulated, agree.SEVERAL[dtype], n_sweeps=2)
+
+
+@adversarial(10)
+@given(drawn=st.data(), seed=st.integers(0, 10**6))
+def test_weighed_cells(drawn, seed):
+    data, options = drawn.draw(problems(dtype="float64"))
+    sample = agree.weighed(agree.make_sample(data, options, seed), seed)
+    agree.assert_agree(sample, gpu.streamed, agree.SEVERAL["float64"])
+
+
+@every_dtype
+@pytest.mark.parametrize(("n", "likelihood"), list(enumerate(LIKELIHOODS)), ids=repr)
+def test_long_rows(n, likelihood, dtype):
+    """In several pieces and batches, each layout with some likelihood in each precision; streamed in one of them."""
+    layout = ("listed", "filled", "dense")[(n + (dtype == "float32")) % 3]
+    sample = agree.make_sample(agree.wide_collection(likelihood, layout), FitOptions(n_factors=11, dtype=dtype), 1)
+    make = gpu.emulated if dtype == "float32" else gpu.streamed
+    agree.assert_agree(sample, make, agree.TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("n_factors", [19, 40, 60, 70])
+@pytest.mark.parametrize("likelihood", [Gaussian(), Bernoulli()], ids=repr)
+def test_every_way_to_sum_products(likelihood, n_factors):
+    """Two, three and four pairs of matrices, and panels."""
+    data = agree.wide_collection(likelihood, "listed")
+    sample = random_sample(data, FitOptions(n_factors=n_factors), np.random.default_rng(0))
+    agree.assert_agree(sample, gpu.emulated, 2.0 * agree.TOLERANCE["float32"])
+
+
+def test_widths():
+    assert [width_of(n, np.dtype("float32")) for n in (0, 1, 16, 17, 64, 65)] == [16, 16, 16, 32, 64, 96]
+    assert [width_of(n, np.dtype("float64")) for n in (0, 16, 33, 65)] == [32, 32, 64, 96]
+
+
+def drawn_rows(make, sample, keys):
+    """Means and covariances of the rows of the first set over many draws from the same state."""
+    given_key, rows = sample.given, []
+    for key in keys:
+        engine = make(sample.problem, dtype="float64")
+        engine.place(sample.state.copy())
+        engine.sweep(0, given_key._replace(key=key))
+        state = engine.fetch()
+        rows.append(np.concatenate([state.mean[0], state.bias_mean[0][:, None]], axis=1))
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(), Bernoulli(), NegativeBinomial(), Poisson()], ids=repr)
+def test_draws_have_the_moments_of_those_of_the_compiled_engine(likelihood):
+    rng = np.random.default_rng(2)
+    x = agree.values(likelihood, (6, 40), rng, scale=0.5)
+    options = FitOptions(n_factors=2, dtype="float64", inference="map", priors=agree.PRIORS[3])
+    sample = random_sample(Collection([Relation("x", "a", "b", x, likelihood)]), options, rng)
+    keys = range(100)
+    ours = drawn_rows(gpu.emulated, sample, keys)
+    theirs = drawn_rows(lambda problem, dtype: CpuEngine(problem, dtype=dtype, n_threads=1), sample, keys)
+    error = np.sqrt((ours.var(axis=0) + theirs.var(axis=0)) / len(keys)) + 1e-12
+    assert np.abs((ours.mean(axis=0) - theirs.mean(axis=0)) / error).max() < 5.0
+    assert np.abs(np.log(ours.std(axis=0).mean() / theirs.std(axis=0).mean())) < 0.15
+
+
+@pytest.mark.parametrize("key", [None, 7])
+def test_what_cells_say_of_a_factor(key):
+    rng = np.random.default_rng(1)
+    x = agree.values(Gaussian(), (9, 50), rng)
+    sample = agree.make_sample(Collection([Relation("x", "a", "b", x)]), FitOptions(n_factors=4, dtype="float64"), 3)
+    engine = gpu.emulated(sample.problem, "float64")
+    engine.place(sample.state.copy())
+    for e in range(2):
+        for k in np.flatnonzero(sample.given.on[e]):
+            expected = sample.placed().lean(e, k, sample.given._replace(key=key))
+            agree.close(engine.lean(e, k, sample.given._replace(key=key)), expected, 1e-9, f"{e}, {k}")
+
+
+def test_a_network_is_swept_in_the_same_order():
+    rng = np.random.default_rng(4)
+    data = Collection([network("a", 14, rng, symmetric=True, likelihood=Bernoulli(), layout="filled", missing=0.3)])
+    agree.assert_agree(agree.make_sample(data, FitOptions(n_factors=3, dtype="float64"), 1), gpu.emulated, 1e-9, 3)
+
+
+def test_an_unknown_likelihood_is_refused():
+    data = Collection([Relation("x", "a", "b", np.random.default_rng(0).normal(size=(5, 4)), Laplace())])
+    sample = agree.make_sample(data, FitOptions(n_factors=2), 0)
+    with pytest.raises(OptionError, match="device='cpu'"):
+        gpu.emulated(sample.problem, "float32")
