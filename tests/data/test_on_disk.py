@@ -14,9 +14,10 @@ import pandas as pd
 import pytest
 
 import gcmf
-from gcmf.data import files, sorting
+from gcmf.data import sorting
 from gcmf.data.cells import DuplicateCellsError, Triplets, list_cells, two_sides, weigh_cells
 from gcmf.data.files import MANIFEST, Files, making
+from gcmf.data.spilled import Batch, spill
 from gcmf.errors import DataError, StorageError
 
 pytest.importorskip("pyarrow")
@@ -145,6 +146,18 @@ def test_the_fit_is_the_same_to_the_bit(ratings, tmp_path, dtype):
     assert one.elbo_ == two.elbo_
     for a, b in zip(one.fitted_.mean, two.fitted_.mean, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("later", [["a", "c"], ["a", None]])
+def test_a_source_that_changes_while_it_is_read_is_refused(new, later):
+    pa = pytest.importorskip("pyarrow")
+    times = iter((["a", "b"], later))
+
+    def read():
+        yield Batch(pa.array(next(times)), pa.array([1, 2]), np.ones(2))
+
+    with pytest.raises(DataError, match="changed while it was read"):
+        spill(read, new)
 
 
 def test_folders_of_files_and_lines_without_values(tmp_path):
@@ -279,6 +292,6 @@ def test_what_a_killed_process_left_is_removed(ratings, tmp_path, monkeypatch):
     with making(tmp_path / "other"):
         pass  # of another name: nothing of it is touched
     assert len(list(tmp_path.iterdir())) == 3
-    monkeypatch.setattr(files, "_STALE_SECONDS", -1.0)
+    monkeypatch.setattr("gcmf.locks.STALE_SECONDS", -1.0)
     gcmf.Collection.from_parquet({("user", "movie"): ratings}, folder=folder)
     assert {entry.name for entry in tmp_path.iterdir()} == {"ratings.parquet", "cells", "other"}

@@ -111,10 +111,10 @@ class Collection:
         A fit reads the cells in the order of the folder's files, and holds none of them. Relations of a set with
         itself cannot be given here.
         """
-        return cls.on_disk(folder, *parquet_source(sources))
+        return cls._on_disk(folder, *parquet_source(sources))
 
     @classmethod
-    def on_disk(cls, folder: str | Path, made_of: str, read: Read) -> Collection:
+    def _on_disk(cls, folder: str | Path, made_of: str, read: Read) -> Collection:
         """Return a collection whose cells are in a folder: the one that is there if it is made of this, or a new one.
 
         `read` is given the files to be, for numbers that it cannot hold, and returns relations and entities.

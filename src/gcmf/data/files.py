@@ -7,17 +7,15 @@ neither pickles nor names of things to import.
 from __future__ import annotations
 
 import errno
-import glob
 import json
 import os
-import secrets
 import shutil
-import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import numpy as np
 
+from gcmf import locks
 from gcmf.errors import StorageError
 
 if TYPE_CHECKING:
@@ -30,9 +28,6 @@ MANIFEST = "gcmf-cells.json"
 """The file without which a folder is none of ours."""
 FORMAT = 1
 """Raised when what an older version wrote is no longer read."""
-_LOCK = "lock"
-_STALE_SECONDS = 60.0
-"""What has lain unlocked for longer has lost its maker."""
 
 
 class ArrayFile:
@@ -107,10 +102,10 @@ class Files:
         for scrap in self.folder.glob("*.scrap"):
             scrap.unlink()
         for file in self.folder.glob("*.npy"):
-            _sync(file)
+            locks.sync(file)
         path = self.folder / MANIFEST
         path.write_text(json.dumps(manifest), encoding="utf-8")
-        _sync(path)
+        locks.sync(path)
 
     def close(self) -> None:
         """Close every file, whatever was to become of it."""
@@ -161,16 +156,15 @@ def making(folder: Path) -> Iterator[Files]:
     """
     read_manifest(folder)
     target = folder.resolve()
-    new = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp")
+    new = locks.beside(target)
     files, handle = Files(new), None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_stale(target)
+        locks.remove_stale(target)
         new.mkdir()
         handle = _locked(new)
         yield files
         files.close()
-        (new / _LOCK).unlink()
         _put(new, target)
     except OSError as error:
         _explain(error, target)
@@ -183,11 +177,11 @@ def making(folder: Path) -> Iterator[Files]:
 
 def _put(new: Path, target: Path) -> None:
     """Give the new folder its name; the one that had it gives way, and goes."""
-    old = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp")
+    old = locks.beside(target)
     if target.exists():
         target.rename(old)
     new.rename(target)
-    _sync(target.parent)
+    locks.sync(target.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -202,37 +196,11 @@ def _explain(error: OSError, target: Path) -> NoReturn:
     raise StorageError(msg) from error
 
 
-def _prefix(target: Path) -> str:
-    return f".{target.name}-"
-
-
 def _locked(folder: Path) -> int | None:
-    """An open file in a folder that nobody else can lock while this process lives; None where there are no locks."""
-    handle = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o666)
+    """Return the folder, open and locked until it is closed; None where folders cannot be opened."""
     try:
-        import fcntl  # noqa: PLC0415 - Windows has none: there, what a killed process left is left
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):
-        os.close(handle)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # Windows
         return None
+    locks.lock(handle)
     return handle
-
-
-def _remove_stale(target: Path) -> None:
-    """Remove what killed makers of the same folder left: their locks went with them."""
-    for old in target.parent.glob(f"{glob.escape(_prefix(target))}*.tmp"):
-        with suppress(OSError):
-            if time.time() - old.stat().st_mtime > _STALE_SECONDS and (handle := _locked(old)) is not None:
-                os.close(handle)
-                shutil.rmtree(old, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    """Make it last through a power failure, where that can be asked for."""
-    with suppress(OSError):
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -22,7 +22,7 @@ _BATCH = 1 << 20
 
 
 def parquet_source(sources: Mapping[Any, str | Path]) -> tuple[str, Callable[[Files], tuple[list[Relation], None]]]:
-    """Return what tells these files from others, and what reads them: the arguments of `Collection.on_disk`."""
+    """Return what tells these files from others, and what reads them: the arguments of `Collection._on_disk`."""
     named = [(relation_key(key), _existing(path)) for key, path in sources.items()]
     parts = [line for key, path in named for line in (repr(key), *described(path))]
 

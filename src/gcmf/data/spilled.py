@@ -8,6 +8,7 @@ import numpy as np
 
 from gcmf.data.raw import RawCells
 from gcmf.data.vocabulary import Vocabulary
+from gcmf.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -101,8 +102,11 @@ class _Distinct:
 
 
 def _numbers(ids: Vocabulary, column: Column) -> npt.NDArray[np.int32]:
-    """Return the position of each id of a column, −1 where it is null."""
+    """Return the position of each id of a column; refuse ids that were not there when all were listed."""
     encoded = column.dictionary_encode()
-    place = np.append(ids.index(encoded.dictionary.to_numpy(zero_copy_only=False)), -1).astype(np.int32)
-    numbers: npt.NDArray[np.int32] = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return place[numbers]
+    place = ids.index(encoded.dictionary.to_numpy(zero_copy_only=False)).astype(np.int32)
+    if encoded.null_count or (place < 0).any():
+        msg = "A source has changed while it was read, or answers differently each time; read it again when it rests."
+        raise DataError(msg)
+    numbers: npt.NDArray[np.int32] = place[encoded.indices.to_numpy(zero_copy_only=False)]
+    return numbers

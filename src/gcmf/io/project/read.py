@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from gcmf.io.project.schema import parse
 from gcmf.io.sources.columns import read_ids
 from gcmf.io.sources.features import read_covariates, read_features
 from gcmf.io.sources.files import find_file, guess_format
+from gcmf.io.sources.postgres import is_address
 from gcmf.io.sources.relations import read_relation
 from gcmf.io.sources.specs import EntitySpec, FeatureSpec, RelationSpec
 from gcmf.options import FitOptions, Priors
@@ -68,7 +70,8 @@ def read_project(path: str | Path, *, report: Report | None = None, folder: str 
         Told before each section what is read, the how-many-th it is (from 0) and of how many.
     folder : path, optional
         Keep the cells in files of this folder and not in memory, for data that are larger. If they are there from an
-        earlier time, and neither the project file nor a source has changed since, no relation is read again.
+        earlier time, and neither the project file nor a source has changed since, no relation is read again; tables of
+        a server are read every time.
 
     Raises
     ------
@@ -125,10 +128,10 @@ def read_spec(path: Path) -> ProjectSpec:
 def _on_disk(spec: ProjectSpec, folder: Path, cells: Path, *, report: Report) -> Collection:
     """Return the data of a project with its cells in a folder; what is known of entities is read every time."""
     sections = (*spec.relations, *spec.features, *spec.entities)
-    files = {find_file(section.source, folder) for section in sections}
-    made_of = digest([repr(sections), *(line for file in sorted(files) for line in described(file))])
-    data = Collection.on_disk(
-        cells, made_of, lambda scraps: _read_sections(spec, folder, report=report, files=scraps)[:2]
+    sources = sorted({section.source for section in sections})
+    made_of = digest([repr(sections), *(line for source in sources for line in _described(source, folder))])
+    data = Collection._on_disk(
+        cells, made_of, lambda files: _read_sections(spec, folder, report=report, files=files)[:2]
     )
     unread = [entity for entity in spec.entities if entity.known and data.entities[entity.name].covariates is None]
     if not unread:
@@ -136,6 +139,11 @@ def _on_disk(spec: ProjectSpec, folder: Path, cells: Path, *, report: Report) ->
     tables = {entity.name: read_table(entity.name, read_covariates(entity, folder)) for entity in unread}
     sizes = {name: data.entities[name].size for name in tables}
     return data.with_covariates({name: known and known.padded(sizes[name]) for name, known in tables.items()})
+
+
+def _described(source: str, folder: Path) -> list[str]:
+    """Return lines that change when a source does; a server does not say, so they are new every time."""
+    return [secrets.token_hex(16)] if is_address(source) else described(find_file(source, folder))
 
 
 def _read_collection(spec: ProjectSpec, folder: Path, *, report: Report) -> Collection:
