@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import json
+import mmap
 import os
 import shutil
 from contextlib import contextmanager, suppress
@@ -128,6 +129,13 @@ def open_array(folder: Path, name: str) -> npt.NDArray[Any]:
     except (OSError, ValueError, EOFError) as error:
         msg = f"{path} cannot be read: {error}. Remove the folder {folder}, and it is made again."
         raise StorageError(msg) from error
+
+
+def mapping_of(array: object) -> mmap.mmap | None:
+    """Return the mapped file that an array is a view of, if it is one."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return array if isinstance(array, mmap.mmap) else None
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import mmap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.data.files import mapping_of
 from gcmf.likelihoods import resolve
 from gcmf.model.spec import total_memory
 
@@ -57,7 +57,10 @@ def estimate(data: Collection, options: FitOptions, *, n_threads: int) -> Estima
     held = on_disk = visits = 0.0
     for relation in relations:
         for array in _arrays(relation):
-            held, on_disk = (held, on_disk + array.nbytes) if _mapped(array) else (held + array.nbytes, on_disk)
+            if mapping_of(array) is None:
+                held += array.nbytes
+            else:
+                on_disk += array.nbytes
         least_squares = resolve(relation.likelihood).least_squares
         if relation.cells.dense and least_squares:
             held += (itemsize + 1) * relation.cells.rows.value.size
@@ -104,10 +107,3 @@ def _arrays(relation: BoundRelation) -> list[NDArray[Any]]:
             if array is not None:
                 found[array.ctypes.data, array.nbytes] = array
     return list(found.values())
-
-
-def _mapped(array: Any) -> bool:  # noqa: ANN401 - an array, and what it is a view of
-    """Whether an array is a view of a file."""
-    while isinstance(array, np.ndarray):
-        array = array.base
-    return isinstance(array, mmap.mmap)
