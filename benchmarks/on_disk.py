@@ -102,8 +102,10 @@ def sweep(folder: Path, peak: Peak) -> None:
         runs["disk"].sweep()
     print(f"sweeps from disk alone: {peak}", flush=True)
     forget(data, folder / "cells")
+    before = bytes_read()
     clock, processor = timed(runs["disk"])
-    print(f"files not in the cache: {clock:.2f} s a sweep, {processor:.2f} s of the processor", flush=True)
+    read = (bytes_read() - before) / 1e9
+    print(f"files not in the cache: {clock:.2f} s a sweep, {processor:.2f} s of the processor, {read:.2f} GB read")
     runs["memory"] = begun(copied(sort(folder)))
     for _ in range(3):
         runs["memory"].sweep()
@@ -124,6 +126,12 @@ def timed(run: Run) -> tuple[float, float]:
     clock, processor = time.perf_counter(), time.process_time()
     run.sweep()
     return time.perf_counter() - clock, time.process_time() - processor
+
+
+def bytes_read() -> int:
+    """What this process has had from the disk."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("read_bytes"))
 
 
 def forget(data: gcmf.Collection, folder: Path) -> None:
