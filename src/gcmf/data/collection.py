@@ -122,16 +122,12 @@ class Collection:
         path = Path(folder)
         found = on_disk.read(path, made_of)
         if found is None:
-            with making(path) as files:
-                given, sets = _aligned(*read(files))
-                bound = bind(given, sets, sort=lambda m: OnDisk(files, f"r{m}"))
-                on_disk.write(files, made_of, sets, bound)
+            known = _make(path, made_of, read)
             found = on_disk.read(path, made_of)
             if found is None:
                 msg = f"Another process has changed {path}. Give each data of their own a folder of their own."
                 raise StorageError(msg)
-            known = {name: replace(entities, covariates=sets[name].covariates) for name, entities in found[0].items()}
-            found = known, found[1]
+            found = {name: replace(one, covariates=known[name]) for name, one in found[0].items()}, found[1]
         part = object.__new__(cls)
         part._assign(*found, "pandas")
         return part
@@ -275,6 +271,14 @@ class Collection:
         part = object.__new__(Collection)  # what is within a collection was checked when that was made
         part._assign(entities, relations, self.frame)
         return part
+
+
+def _make(folder: Path, made_of: str, read: Read) -> dict[str, Covariates | None]:
+    """Write a folder, and let go of all that is read for it but what is known of entities."""
+    with making(folder) as files:
+        given, sets = _aligned(*read(files))
+        on_disk.write(files, made_of, sets, bind(given, sets, sort=lambda m: OnDisk(files, f"r{m}")))
+    return {name: entities.covariates for name, entities in sets.items()}
 
 
 def _aligned(

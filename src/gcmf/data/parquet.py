@@ -72,7 +72,7 @@ def _read(name: str, rows: str, cols: str, path: Path, files: Files) -> Relation
     columns = [rows, cols, *([value] if value else [])]
 
     def batches() -> Iterator[Batch]:
-        for batch in data.to_batches(columns=columns, batch_size=_BATCH, batch_readahead=2, fragment_readahead=1):
+        for batch in _scan(data, columns):
             row, col = (_ids(batch.column(end), name, column) for end, column in ((0, rows), (1, cols)))
             yield Batch(row, col, _numbers(batch.column(2), name, value) if value else np.ones(len(batch)))
 
@@ -92,6 +92,16 @@ def _open(path: Path) -> Any:  # noqa: ANN401 - Arrow's
     except (pa.ArrowException, OSError) as error:
         msg = f"{path} cannot be read as Parquet: {error}"
         raise DataError(msg) from error
+
+
+def _scan(data: Any, columns: list[str]) -> Iterator[Any]:  # noqa: ANN401 - Arrow's
+    from pyarrow import dataset  # noqa: PLC0415
+
+    # Arrow would keep all that it has read of a file until its end.
+    little = dataset.ParquetFragmentScanOptions(pre_buffer=False)
+    yield from data.to_batches(
+        columns=columns, batch_size=_BATCH, batch_readahead=2, fragment_readahead=1, fragment_scan_options=little
+    )
 
 
 def _value_column(name: str, columns: list[str], ends: tuple[str, str], path: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gcmf.data.files import Files
+    from gcmf.data.positions import Integers, Part
 
 Column = Any
 """An array of Arrow, which is optional, and has no types."""
@@ -52,23 +54,50 @@ def spill(read: Callable[[], Iterable[Batch]], files: Files, *, filled: bool = F
         if batch.weight is not None:
             weighs = True
             weight.add(batch.weight[kept])
-    found = i.finish(), j.finish(), x.finish(), weight.finish()
-    return RawCells(row_ids, col_ids, *found[:3], filled=filled, bounded=bounded, weight=found[3] if weighs else None)
+    weights = weight.finish().whole() if weighs else None
+    numbers = i.finish(), j.finish(), x.finish().whole()
+    return RawCells(row_ids, col_ids, *numbers, filled=filled, bounded=bounded, weight=weights)
 
 
 class _Spill:
-    """Numbers of one type, appended to a file batch by batch, and read again as an array."""
+    """Numbers of one type, appended to a file batch by batch."""
 
     def __init__(self, file: BinaryIO, dtype: npt.DTypeLike) -> None:
-        self._file, self._dtype = file, np.dtype(dtype)
+        self._file, self._dtype, self._n = file, np.dtype(dtype), 0
 
     def add(self, values: npt.NDArray[Any]) -> None:
         self._file.write(np.ascontiguousarray(values, self._dtype).data)
+        self._n += len(values)
 
-    def finish(self) -> npt.NDArray[Any]:
-        size = self._file.tell()
+    def finish(self) -> SpilledNumbers:
         self._file.close()
-        return np.memmap(self._file.name, self._dtype, "r").view(np.ndarray) if size else np.empty(0, self._dtype)
+        return SpilledNumbers(self._file.name, self._dtype, self._n)
+
+
+@dataclass(frozen=True, eq=False)
+class SpilledNumbers:
+    """Numbers in a file, read by slice: `Positions` of which nothing stays in memory that is not looked at."""
+
+    path: str
+    dtype: np.dtype[Any]
+    n: int
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, part: Part) -> Integers:
+        # A mapping of its own, which ends with what is returned: pages of one that lasts would add up.
+        return self.whole()[part]
+
+    def whole(self) -> npt.NDArray[Any]:
+        """Return all of them as one array, mapped."""
+        if not self.n:
+            return np.empty(0, self.dtype)
+        return np.memmap(self.path, self.dtype, "r").view(np.ndarray)
+
+    def min(self) -> int:
+        """Return 0: nothing is null here."""
+        return 0
 
 
 class _Distinct:
