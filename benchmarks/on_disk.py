@@ -101,11 +101,7 @@ def sweep(folder: Path, peak: Peak) -> None:
     for _ in range(2):
         runs["disk"].sweep()
     print(f"sweeps from disk alone: {peak}", flush=True)
-    forget(data, folder / "cells")
-    before = bytes_read()
-    clock, processor = timed(runs["disk"])
-    read = (bytes_read() - before) / 1e9
-    print(f"files not in the cache: {clock:.2f} s a sweep, {processor:.2f} s of the processor, {read:.2f} GB read")
+    look_at_disk(data, runs["disk"], folder / "cells")
     runs["memory"] = begun(copied(sort(folder)))
     for _ in range(3):
         runs["memory"].sweep()
@@ -119,6 +115,23 @@ def sweep(folder: Path, peak: Peak) -> None:
     rate = medians["memory"][1] / medians["disk"][1]
     same = np.array_equal(*(run.engine.fetch().mean[0] for run in runs.values()))
     print(f"rate from disk: {rate:.2f} of that from memory; the same bits: {same}")
+
+
+def look_at_disk(data: gcmf.Collection, run: Run, folder: Path) -> None:
+    """Sweep with files that have been forgotten, and read them one after the other, before and after."""
+    for what in ("read", "sweep", "read"):
+        forget(data, folder)
+        before, clock, processor = bytes_read(), time.perf_counter(), 0.0
+        if what == "read":
+            for path in folder.iterdir():
+                with path.open("rb", buffering=0) as file:
+                    while file.read(1 << 24):
+                        pass
+        else:
+            processor = timed(run)[1]
+        clock, read = time.perf_counter() - clock, (bytes_read() - before) / 1e9
+        print(f"{what} with files not in the cache: {clock:.1f} s, {read:.2f} GB from disk, {1e3 * read / clock:,.0f}"
+              f" MB/s, {processor:.1f} s of the processor", flush=True)  # fmt: skip
 
 
 def timed(run: Run) -> tuple[float, float]:
