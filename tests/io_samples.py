@@ -7,6 +7,16 @@ import sqlite3
 
 import numpy as np
 
+#: A project file for `ratings.csv`: who rated which film how.
+RATINGS_PROJECT = """
+[relations.ratings]
+source = "ratings.csv"
+rows = "user"
+cols = "film"
+row = "user"
+col = "film"
+value = "rating"
+"""
 GENRES = ("Action", "Comedy", "Drama", "Western")
 
 

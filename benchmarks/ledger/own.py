@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from benchmarks.problem import Problem
 
 #: The parts of the library that a prediction depends on.
-COMPUTES = ("data", "engines", "estimators", "likelihoods", "methods", "model", "fit.py", "gamma.py", "options.py")
+COMPUTES = ("data", "engines", "estimators", "likelihoods", "methods", "model", "fit.py", "gamma.py", "options.py",
+            "proof.py")  # fmt: skip
 
 
 def version() -> str:

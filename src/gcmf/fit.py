@@ -185,8 +185,8 @@ class _Fitting:
         return Stages(structure, Refinement(run, options, rng), lambda: self._opens(run, interrupts))
 
     def _opens(self, run: Run, interrupts: Interrupts) -> bool:
-        """Whether predictions are to have factors everywhere; draws have a pattern of their own."""
-        if self._zeros or self._options.inference == "gibbs":
+        """Whether predictions are to have factors everywhere."""
+        if self._zeros:
             return False
         dtype, n_threads = run.engine.dtype.name, self._n_threads
         return predicts_better_opened(

@@ -8,14 +8,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import gcmf
-from gcmf.cli import main
-
-
-def run(*arguments):
-    return CliRunner().invoke(main.app, [str(argument) for argument in arguments])
+from commands import run
 
 
 @pytest.fixture(scope="module")

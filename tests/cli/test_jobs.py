@@ -3,22 +3,11 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 import gcmf
-from gcmf.cli import main
+from commands import report, run
 from gcmf.storage.files import claiming
 from io_samples import film_database
-
-
-def run(*arguments):
-    return CliRunner().invoke(main.app, [str(one) for one in arguments])
-
-
-def report(*arguments):
-    done = run(*arguments, "--json")
-    assert done.exit_code == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import gcmf
+from commands import run
 from gcmf.cli import main
 from gcmf.cli.demo import FitBars
 from gcmf.cli.evaluate import _show
@@ -29,10 +30,6 @@ def gcmf_command(*arguments):
     done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def run(*arguments):
-    return CliRunner().invoke(main.app, [str(one) for one in arguments])
 
 
 def end_to_end(source, folder):

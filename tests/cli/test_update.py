@@ -1,25 +1,15 @@
 """`gcmf update`: cells that came since a model was fitted."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import gcmf
-from gcmf.cli import main
+from commands import report, run
 from gcmf.storage.files import claiming
+from io_samples import RATINGS_PROJECT
 
-PROJECT = """
-[relations.ratings]
-source = "ratings.csv"
-rows = "user"
-cols = "film"
-row = "user"
-col = "film"
-value = "rating"
-
+PROJECT = f"""{RATINGS_PROJECT}
 [relations.likes]
 source = "likes.csv"
 rows = "user"
@@ -29,16 +19,6 @@ col = "page"
 likelihood = "bernoulli"
 blanks = "zero"
 """
-
-
-def run(*arguments):
-    return CliRunner().invoke(main.app, [str(one) for one in arguments])
-
-
-def report(*arguments):
-    done = run(*arguments, "--json")
-    assert done.exit_code == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture

@@ -21,17 +21,10 @@ import pytest
 from killed import digest
 
 import gcmf
+from io_samples import RATINGS_PROJECT
 
 SIGNALS = 50 if int(os.environ.get("GCMF_FAULTS", "1")) > 1 else 2
-PROJECT = """
-[relations.ratings]
-source = "ratings.csv"
-rows = "user"
-cols = "film"
-row = "user"
-col = "film"
-value = "rating"
-
+PROJECT = f"""{RATINGS_PROJECT}
 [fit]
 max_iter = 40
 n_factors = 4
