@@ -1,14 +1,11 @@
 """A project whose cells are in a folder is the project whose cells are in memory."""
 
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import gcmf
-from gcmf.cli import main
+from commands import report
 from gcmf.data import sorting
 from gcmf.errors import DataError
 from gcmf.io.sources import tables
@@ -126,24 +123,18 @@ def test_the_same_cells_at_first_and_again(project, tmp_path):
     assert len(read) == 5  # the second time no section
 
 
-def fit(project, *arguments):
-    done = CliRunner().invoke(main.app, [str(one) for one in ("fit", project, "--json", *arguments)])
-    assert done.exit_code == 0, (done.stderr, done.exception)
-    return json.loads(done.stdout)
-
-
 @pytest.mark.filterwarnings("ignore::gcmf.errors.ModelWarning")  # of counts that say nothing
 def test_the_command_makes_the_same_model(project, tmp_path):
     on_disk, held, model = ("--on-disk", tmp_path / "cells"), tmp_path / "held.gcmf", tmp_path / "disk.gcmf"
-    told = [fit(project, "-o", held)["elbo"], fit(project, "-o", model, *on_disk)["elbo"]]
+    told = [report("fit", project, "-o", held)["elbo"], report("fit", project, "-o", model, *on_disk)["elbo"]]
     assert told[0] == told[1]
     assert gcmf.load(held).fitted_.mean[0].tobytes() == gcmf.load(model).fitted_.mean[0].tobytes()
     assert (tmp_path / "cells").is_dir()
     # Whether there is something to do, and what a fit goes on from, is a matter of the cells, not of where they are.
-    assert not fit(project, "-o", held, *on_disk)["fitted"]
+    assert not report("fit", project, "-o", held, *on_disk)["fitted"]
     saved = "--checkpoint", tmp_path / "checkpoint.gcmf"
-    assert fit(project, "-o", model, "--force", "--timeout", "0", *saved)["iterations"] < 8
-    assert fit(project, "-o", model, "--resume", *saved, *on_disk)["elbo"] == told[0]
+    assert report("fit", project, "-o", model, "--force", "--timeout", "0", *saved)["iterations"] < 8
+    assert report("fit", project, "-o", model, "--resume", *saved, *on_disk)["elbo"] == told[0]
 
 
 @pytest.mark.parametrize(
