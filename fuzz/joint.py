@@ -22,6 +22,7 @@ from gcmf.engines.cpu import CpuEngine
 from gcmf.gamma import Gamma
 from gcmf.methods.gibbs import Chain
 from gcmf.model import conditionals
+from gcmf.model.centers import expected_sizes
 from gcmf.model.conditionals import Hyper, points
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales, row_priors, scales_of
 from gcmf.model.regression import Coefficients, Regression, told
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 #: Entities of each set.
 SIZES = {"a": 7, "b": 6, "c": 5}
 ALPHA, TAU, BIAS, BETA, COLUMN = Gamma(4.0, 4.0), (4.0, 2.0), Gamma(4.0, 2.0), Gamma(4.0, 4.0), Gamma(4.0, 1.0)
-OFFSET = 0.3
+OFFSET, CENTER = 0.3, 0.5
 #: Places that a draw can have among itself and later ones.
 N_RANKS = 10
 #: In place of what the library has, which is so wide that draws are beyond numbers.
@@ -126,6 +127,8 @@ def draw_prior(case: Case, spec: Spec, rng: np.random.Generator) -> tuple[Poster
     none = Moments(*(np.zeros(s) for s in ((E, K), (E, K), 2 * M, 2 * M, 2 * M)))
     posterior = Posterior(points(alpha), prior, parameters, BiasPrior(mu, 0 * mu, scale), on, none, 0, scales,
                           tuple(regressions))  # fmt: skip
+    center = np.sqrt(center_sizes(spec, posterior)) * rng.standard_normal((E, K))
+    posterior = posterior._replace(center=center)
     mean, bias = [], [np.zeros(spec.sizes[spec.ends[n // 2][n % 2]]) for n in range(2 * M)]
     for e, row in enumerate(row_priors(spec, posterior)):
         d = spec.sizes[e]
@@ -135,6 +138,11 @@ def draw_prior(case: Case, spec: Spec, rng: np.random.Generator) -> tuple[Poster
                 bias[layer] = row.bias_mean[:, b] + rng.standard_normal(d) * np.sqrt(scale[layer])
     state = State(mean, [0 * u for u in mean], bias, [0 * b for b in bias])
     return posterior, state
+
+
+def center_sizes(spec: Spec, posterior: Posterior) -> np.ndarray:
+    """Prior variances of the centers of factors, (E, 1)."""
+    return np.where(expected_sizes(spec, posterior) > 0.0, CENTER, 0.0)
 
 
 def _pattern(spec: Spec, K: int, rng: np.random.Generator) -> np.ndarray:
@@ -181,6 +189,8 @@ def statistics(spec: Spec, posterior: Posterior, state: State) -> dict[str, floa
         "rate": rate,
         "alpha": (np.log(posterior.alpha.mean) * posterior.on).sum(),
         "on": posterior.on.sum(),
+        "center": np.tanh(posterior.center).sum(),
+        "size of center": np.log1p(posterior.center**2).sum(),
     }
     for e, u in enumerate(state.mean):
         found[f"u{e}"], found[f"square{e}"] = u[0].sum(), np.log1p((u**2).sum())
@@ -233,6 +243,7 @@ def starts(case: Case, make_engine: Callable[[Problem], Engine], *, n: int, seed
         posterior = posterior._replace(regressions=regressions)
         engine = make_engine(problem)
         engine.place(state)
+        hyper = hyper._replace(centers=center_sizes(spec, posterior))
         chain = Chain(spec, engine, told(engine, posterior, Moments.of(state)), hyper, seed=int(rng.integers(1 << 31)))
         yield Start(spec, chain, statistics(spec, posterior, state))
 

@@ -213,12 +213,14 @@ class _Fitting:
         def tell(n: int, now: float, chain: Chain) -> bool:
             change = now - trace[-1] if trace else 0.0
             trace.append(now)
-            posterior, bounds = chain.posterior, tuple(trace)
+            bounds = tuple(trace)
+
+            def snapshot() -> Fit:
+                posterior, state = chain.told()
+                return replace(best, posterior=posterior, state=state, trace=bounds, status=Status.INTERRUPTED)
+
             return report(StepInfo(
-                n, now, change, posterior.n_strong, 0,
-                lambda: replace(
-                    best, posterior=posterior, state=chain.fetch(), trace=bounds, status=Status.INTERRUPTED
-                ),
+                n, now, change, chain.posterior.n_strong, 0, snapshot,
                 n_sweeps=sampling.n_sweeps, sampled=True,
             ))  # fmt: skip
 

@@ -92,8 +92,9 @@ def test_stopped_at_random_moments(project, number, code):
             job.process.send_signal(number)
         ended, said, status = job.end()
         assert {path.name for path in project.iterdir()} <= FILES, f"after {n_sent} signals"
-        # What comes when all has been said may still end the process.
-        assert ended in (0, code) or (ended == -number and status is not None), said
+        # What comes when all has been said may still end the process. Nor has `python -m` the last word on its exit
+        # code if the signal came while modules were imported: shells see the same code then.
+        assert ended in (0, code) or (ended == -number and (status is not None or "Stopped" in said)), said
         if ended == code:
             assert "nothing was written" in said
         for path in project.glob("*.gcmf"):

@@ -69,9 +69,6 @@ class Commands(TyperGroup):
             raise typer.Exit(1) from None
         except KeyboardInterrupt as stop:
             show_stop(str(stop) or "nothing was written.")
-            # One that passed through code that was given as text, as dataclasses are made of, has left a mark by which
-            # Python would end with a signal in place of the code below. Other such code takes it away.
-            exec("")  # noqa: S102
             raise typer.Exit(143 if Terminated.raised else 130) from None
 
 

@@ -242,6 +242,9 @@ class Engine(Protocol):
     def regress(self, e: int) -> Floats:
         """Fᵀ ū and Fᵀ b̄ of the factors and the bias layers of a set with features, (p, K + B)."""
 
+    def totals(self, e: int) -> Floats:
+        """Σ_i ū of the factors of a set, (K,)."""
+
     # --- moves ------------------------------------------------------------------------------------------------
 
     def second_moments(self) -> Floats:

@@ -69,6 +69,10 @@ class HostState:
         parameters = np.concatenate([s.mean[e].astype(np.float64), *biases], axis=1)
         return np.asarray(self._problem.features[e].T @ parameters)  # type: ignore[union-attr]  # whoever asks has some
 
+    def totals(self, e: int) -> Floats:
+        """Σ_i ū of the factors of a set, (K,)."""
+        return np.asarray(self._state.mean[e].sum(axis=0, dtype=np.float64))
+
     def second_moments(self) -> Floats:
         """M_e = Σ_i (ū ūᵀ + diag ũ), (E, K, K)."""
         moments = []

@@ -11,6 +11,7 @@ from gcmf.engines.base import is_proposed
 from gcmf.methods.inclusion import OFF, Inclusion
 from gcmf.methods.walk import Walk
 from gcmf.model import conditionals
+from gcmf.model.centers import absorbed, around_centers, draw_centers
 from gcmf.model.packing import in_order, pack, pack_state, unpack_like, unpack_state
 from gcmf.model.posterior import Moments, given_of
 from gcmf.model.regression import told
@@ -65,10 +66,12 @@ class Chain(Carried):
             posterior = self._silenced(posterior)
         given = given_of(spec, posterior)
         measured = np.fmax.reduce([of_set.measured for of_set in swept])
-        posterior = told(self.engine, posterior, Moments.swept(swept), swept=True)
+        posterior = around_centers(told(self.engine, posterior, Moments.swept(swept), swept=True))
         posterior = conditionals.draw_alpha(spec, posterior, rng)
         posterior = conditionals.draw_alpha_prior(spec, posterior, self.hyper, rng)
         posterior = conditionals.draw_coefficients(posterior, self.hyper, rng, biases=False)
+        if self.hyper.centers is not None:
+            posterior = draw_centers(spec, self.engine, posterior, self.hyper.centers, rng)
         if posterior.scales is not None:
             sums = np.add.reduce([of_set.scaling for of_set in swept])
             posterior, gain = conditionals.draw_scales(posterior, self.hyper, sums, self._conjugate, rng)
@@ -93,6 +96,10 @@ class Chain(Carried):
     def fetch(self) -> State:
         """The factors and biases of this draw."""
         return self.engine.fetch()
+
+    def told(self) -> tuple[Posterior, State]:
+        """The draw as a model has it, without centers of factors."""
+        return absorbed(self.spec, self.posterior, self.fetch())
 
     def pack(self) -> dict[str, Any]:
         """The chain after a sweep, for another process to go on with."""

@@ -75,6 +75,9 @@ class Inclusion(Carried):
         if not is_on and not posterior.on[e, k]:
             return posterior
         alpha[e, k] = drawn if is_on else OFF
+        if not is_on and there.center is not None:
+            # It is to be zero, not its center.
+            there = there._replace(center=np.where(there.on & (alpha >= OFF), 0.0, there.center))
         return there._replace(alpha=points(alpha))
 
     def _weighed(

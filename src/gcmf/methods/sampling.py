@@ -90,7 +90,7 @@ class Sampling:
         if before is not None:
             values, self._engine = before
             self._unpack(values)
-            recorder.unpack(part(values, "recorder"), start, first)
+            recorder.unpack(part(values, "recorder"), start._replace(center=None), first)
         for c in range(max(len(self._probes) - 1, 0), options.n_chains):
             self._chain = Chain(spec, self._engine, start, hyper, seed=self._seed + c)
             if before is not None and c == len(self._probes) - 1:
@@ -115,11 +115,11 @@ class Sampling:
             if not np.isfinite(chain.log_joint):
                 return True
             if n >= 0:
-                drawn = chain.fetch()
-                recorder.add(chain.posterior, drawn)
-                self._probes[-1].append(recorder.probe(chain.posterior, drawn))
+                told = chain.told()
+                recorder.add(*told)
+                self._probes[-1].append(recorder.probe(*told))
                 if n % every == 0:
-                    recorder.keep(chain.posterior, drawn)
+                    recorder.keep(chain.posterior, chain.fetch())
             if report(len(self._trace), chain.log_joint, chain):
                 return True
         return False

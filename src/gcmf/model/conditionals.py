@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from gcmf.gamma import Gamma, log_density
+from gcmf.model.centers import expected_sizes, log_prior
 from gcmf.model.hyper import MIN_BIAS_SCALE
 from gcmf.model.posterior import BiasPrior
 from gcmf.model.regression import Coefficients, Regression, added, precision_of, products_of, whitened
@@ -50,6 +51,8 @@ class Hyper(NamedTuple):
     """Of 1/a of the source columns of each regression, (G,)."""
     patterns: bool = True
     """Whether it is drawn which factors live in which sets, where that can be."""
+    centers: Floats | None = None
+    """Prior variance of the centers of factors of each set, zero where they have none, (E, 1)."""
 
 
 def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posterior, State, Hyper]:
@@ -70,12 +73,10 @@ def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posteri
         parameters=tuple(lik.pinned(p) for lik, p in zip(spec.likelihoods, posterior.parameters, strict=True)),
         bias=posterior.bias._replace(var=np.zeros_like(posterior.bias.var)),
     )  # fmt: skip
-    return (
-        replace(spec, point=True),
-        posterior,
-        start,
-        Hyper(Gamma(-1.0, 0.0), posterior.alpha_prior if spec.priors.vague else None, beta, columns),
-    )
+    sizes = expected_sizes(spec, posterior)
+    hyper = Hyper(Gamma(-1.0, 0.0), posterior.alpha_prior if spec.priors.vague else None, beta, columns, centers=sizes)
+    center = np.zeros(posterior.on.shape) if sizes.any() else None
+    return replace(spec, point=True), posterior._replace(center=center), start, hyper
 
 
 def _first_alpha(spec: Spec, posterior: Posterior, state: State) -> Floats:
@@ -272,6 +273,8 @@ def log_joint(spec: Spec, posterior: Posterior, hyper: Hyper, measured: Floats) 
     free = on & ~spec.unit_variance[:, None]
     density = np.where(free, log_density(alpha, prior.shape, prior.rate), 0.0)
     total += float(density[0].sum() if spec.common else density.sum())
+    if hyper.centers is not None:
+        total += log_prior(posterior, hyper.centers)
     return total + _log_biases(spec, posterior, hyper) + _log_scales(posterior, hyper) + _log_coefficients(posterior)
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MOST = 5000
 N_SWEEPS = 50
 INDEPENDENT = 2.0
+#: No bias is known better than to this part of its prior variance.
+KNOWN = 1e-8
 #: Entities that are computed at a time.
 _CHUNK = 100_000
 
@@ -104,7 +106,9 @@ def covariance(layers: Layers) -> Floats:
 
 def _message(layers: Layers, rows: NDArray[np.intp]) -> tuple[Floats, Floats]:
     """λ and η of these entities, (n, B) each; zero where there are no cells."""
-    seen, var = layers.seen[rows], np.where(layers.seen[rows], layers.var[rows], 1.0)
+    seen = layers.seen[rows]
+    # Of a draw, whose biases are points, cells do not say all the same more than can be counted with.
+    var = np.where(seen, np.maximum(layers.var[rows], KNOWN * layers.scale), 1.0)
     weight = np.where(seen, np.maximum(1.0 / var - 1.0 / layers.scale, 0.0), 0.0)
     told = np.where(weight > 0, layers.mean[rows] / var - layers.center[rows] / layers.scale, 0.0)
     return weight, told

@@ -119,6 +119,8 @@ class Posterior(NamedTuple):
     """Of the factors and biases of the sets with covariates, in the order of `Spec.designs`."""
     pattern: Pattern | None = None
     """Where the structure has its factors, the strong ones, if predictions have them everywhere."""
+    center: Floats | None = None
+    """Means of the factors of each set, (E, K), while they are drawn: `model/centers.py`."""
 
     @property
     def n_factors(self) -> int:
@@ -142,12 +144,13 @@ def row_priors(spec: Spec, posterior: Posterior) -> tuple[RowPrior, ...]:
     Without covariates the first is N(0, 1/⟨α⟩), and both are the same for all rows. Points in a MAP fit.
     """
     precision, bias_precision = posterior.alpha.mean, 1.0 / posterior.bias.scale
-    mean = [np.zeros((1, posterior.n_factors))] * len(spec.layers)
+    center = np.zeros_like(precision) if posterior.center is None else posterior.center
+    mean = [center[e : e + 1] for e in range(len(center))]
     bias_mean = [posterior.bias.mean[None, layers] for layers in spec.layers]
     for design, q, _ in posterior.regressions:
         e, fitted = design.e, np.asarray(design.features @ q.mean)
         if design.layer is None:
-            mean[e] = fitted
+            mean[e] = mean[e] + fitted
         else:
             bias_mean[e] = bias_mean[e] + fitted * (np.arange(bias_mean[e].shape[1]) == design.block)
     return tuple(

@@ -9,6 +9,7 @@ import numpy as np
 from gcmf.carried import array_like, pack_generator, part, refuse, unpack_generator
 from gcmf.engines.base import State
 from gcmf.gamma import Gamma
+from gcmf.model.centers import absorb
 from gcmf.model.diagnostics import effective_size, r_hat
 from gcmf.model.draws import Draws
 from gcmf.model.kept import Kept, pack_kept, unpack_kept
@@ -87,7 +88,10 @@ class Recorder:
             for likelihood, p in zip(spec.likelihoods, posterior.parameters, strict=True)
         )
         scales = np.ones((len(spec.ends), K)) if posterior.scales is None else posterior.scales.mean
-        self._kept.append(Kept(self._factors(posterior, state), self._biases(posterior, state), scales, parameters))
+        factors, biases = self._factors(posterior, state), self._biases(posterior, state)
+        absorb(spec, posterior, factors, biases)
+        small = [np.clip(u / unit, -6e4, 6e4).astype(np.float16) for u, unit in zip(factors, self._unit, strict=True)]
+        self._kept.append(Kept(small, [b.astype(np.float32) for b in biases], scales, parameters))
 
     def _shapes(self, K: int) -> list[tuple[int, ...]]:
         """Of deviations: every member of a set and one more, and of every layer of biases."""
@@ -95,7 +99,8 @@ class Recorder:
         layers = [(spec.sizes[spec.ends[n // 2][n % 2]] + 1,) for n in range(len(spec.biased))]
         return [*((d + 1, K) for d in spec.sizes), *layers]
 
-    def _factors(self, posterior: Posterior, state: State) -> list[Array]:
+    def _factors(self, posterior: Posterior, state: State) -> list[Floats]:
+        """Of every set; who has no data is drawn from the prior."""
         factors = []
         for e, prior in enumerate(row_priors(self._spec, posterior)):
             u = np.zeros((len(state.mean[e]) + 1, posterior.n_factors))
@@ -105,10 +110,10 @@ class Recorder:
             expected = np.concatenate([np.broadcast_to(prior.mean, (len(u) - 1, u.shape[1])), told])
             drawn = expected + self._noise[e] / np.sqrt(prior.precision)
             u[unseen] = np.where(posterior.on[e], drawn, 0.0)[unseen]
-            factors.append(np.clip(u / self._unit[e], -6e4, 6e4).astype(np.float16))
+            factors.append(u)
         return factors
 
-    def _biases(self, posterior: Posterior, state: State) -> list[Array]:
+    def _biases(self, posterior: Posterior, state: State) -> list[Floats]:
         """Of every layer; who has no cells there is drawn from the prior, or from what its other biases say."""
         spec, first = self._spec, len(self._spec.sizes)
         biases: list[Array] = [np.zeros(0)] * len(spec.biased)
@@ -125,7 +130,7 @@ class Recorder:
                 biases[layer] = found if spec.biased[layer] else np.zeros(d + 1)
         for link in self._links:
             self._fill(link, biases, away)
-        return [biases[spec.layer(*divmod(n, 2))].astype(np.float32) for n in range(len(biases))]
+        return [biases[spec.layer(*divmod(n, 2))].astype(np.float64) for n in range(len(biases))]
 
     def _fill(self, link: Link, biases: list[Array], center: list[Array]) -> None:
         """Draw b given the biases that an entity has, of b ~ N(μ, Σ), for each pattern of those that it has."""

@@ -38,6 +38,10 @@ class DeviceState(HostState):
             self._transposed[e] = xp.asarray(np.ascontiguousarray(F.T, np.float64))
         return self._device.to_host(self._transposed[e] @ parameters)
 
+    def totals(self, e: int) -> Floats:
+        """Σ_i ū of the factors of a set, (K,)."""
+        return self._device.to_host(self._state.mean[e].sum(axis=0, dtype=np.float64))
+
     def second_moments(self) -> Floats:
         """M_e = Σ_i (ū ūᵀ + diag ũ), (E, K, K)."""
         moments = []
