@@ -100,6 +100,7 @@ METHODS: dict[str, Method] = {
         Method("gcmf", "gcmf, all defaults", "own", _own, package="gcmf"),
         Method("common", "gcmf, sharing='common'", "own", partial(_own, sharing="common"), _several, package="gcmf"),
         Method("alone", "gcmf, the target relation alone", "own", _alone, _several, package="gcmf"),
+        Method("draws", "gcmf, inference='gibbs'", "sampler", partial(_own, inference="gibbs"), package="gcmf"),
         Method("bias", "biases alone, by ridge", "own", _biases),
         *(Method(one.name, one.words, one.group, one, one.can, one.package, one.revision) for one in others.OTHERS),
         Method("truth", "the expectations that data were drawn from", "truth", _truth, _simulated),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 LOOKS = {
     "common": ("#0072B2", "o"), "alone": ("#D55E00", "s"), "bias": ("#000000", "x"), "cmfrec": ("#56B4E9", "v"),
     "cmfrec-cv": ("#009E73", "^"), "mofapy2": ("#CC79A7", "D"), "ridge": ("#E69F00", "P"), "myfm": ("#000000", "*"),
-    "smurff": ("#0072B2", "<"), "truth": ("#999999", "|"),
+    "smurff": ("#0072B2", "<"), "draws": ("#D55E00", "*"), "truth": ("#999999", "|"),
 }  # fmt: skip
 
 

@@ -77,7 +77,7 @@ class Ledger:
             for method, line in todo:
                 job = {"task": "ledger", "method": method.name, "input": str(path), "threads": self.threads,
                        "split": int(line["split"]), "options": dict(self.options), "memory": MEMORY}  # fmt: skip
-                limit = self.limit * (10 if method.group == "own" else 1)
+                limit = self.limit * (10 if method.package == "gcmf" else 1)
                 found = work(job, Path(folder) / "answer.json", blas_threads=self.threads, limit=limit,
                              cache=ROOT / "results" / "bench" / "numba-cache")  # fmt: skip
                 note = found.pop("failed", "") or found.pop("note", "")
