@@ -88,10 +88,17 @@ class Recorder:
             for likelihood, p in zip(spec.likelihoods, posterior.parameters, strict=True)
         )
         scales = np.ones((len(spec.ends), K)) if posterior.scales is None else posterior.scales.mean
-        factors, biases = self._factors(posterior, state), self._biases(posterior, state)
+        (factors, expected), (biases, away) = self._factors(posterior, state), self._biases(posterior, state)
         absorb(spec, posterior, factors, biases)
+        if self._links:
+            # They were found in biases that have taken up what centers do.
+            absorb(spec, posterior, expected, away)
+            for link in self._links:
+                self._fill(link, biases, away)
         small = [np.clip(u / unit, -6e4, 6e4).astype(np.float16) for u, unit in zip(factors, self._unit, strict=True)]
-        self._kept.append(Kept(small, [b.astype(np.float32) for b in biases], scales, parameters))
+        # Both sides of a symmetric relation have the biases of the first.
+        layers = [biases[spec.layer(*divmod(n, 2))].astype(np.float32) for n in range(len(biases))]
+        self._kept.append(Kept(small, layers, scales, parameters))
 
     def _shapes(self, K: int) -> list[tuple[int, ...]]:
         """Of deviations: every member of a set and one more, and of every layer of biases."""
@@ -99,9 +106,9 @@ class Recorder:
         layers = [(spec.sizes[spec.ends[n // 2][n % 2]] + 1,) for n in range(len(spec.biased))]
         return [*((d + 1, K) for d in spec.sizes), *layers]
 
-    def _factors(self, posterior: Posterior, state: State) -> list[Floats]:
-        """Of every set; who has no data is drawn from the prior."""
-        factors = []
+    def _factors(self, posterior: Posterior, state: State) -> tuple[list[Floats], list[Floats]]:
+        """Of every set, where who has no data is drawn from the prior; and what is expected of all."""
+        factors, all_expected = [], []
         for e, prior in enumerate(row_priors(self._spec, posterior)):
             u = np.zeros((len(state.mean[e]) + 1, posterior.n_factors))
             u[:-1] = state.mean[e]
@@ -111,13 +118,14 @@ class Recorder:
             drawn = expected + self._noise[e] / np.sqrt(prior.precision)
             u[unseen] = np.where(posterior.on[e], drawn, 0.0)[unseen]
             factors.append(u)
-        return factors
+            all_expected.append(np.where(posterior.on[e], expected, 0.0))
+        return factors, all_expected
 
-    def _biases(self, posterior: Posterior, state: State) -> list[Floats]:
-        """Of every layer; who has no cells there is drawn from the prior, or from what its other biases say."""
+    def _biases(self, posterior: Posterior, state: State) -> tuple[list[Floats], list[Floats]]:
+        """Of every layer, where who has no cells is drawn from the prior; and what is expected of all."""
         spec, first = self._spec, len(self._spec.sizes)
-        biases: list[Array] = [np.zeros(0)] * len(spec.biased)
-        away: list[Array] = [np.zeros(0)] * len(spec.biased)
+        biases: list[Floats] = [np.zeros(0)] * len(spec.biased)
+        away: list[Floats] = [np.zeros(0)] * len(spec.biased)
         for e, (prior, layers) in enumerate(zip(row_priors(spec, posterior), spec.layers, strict=True)):
             for b, layer in enumerate(layers):
                 d = spec.sizes[e]
@@ -128,11 +136,9 @@ class Recorder:
                 seen = np.append(spec.in_layer[layer], False)
                 found = np.where(seen, np.append(state.bias_mean[layer], 0.0), drawn)
                 biases[layer] = found if spec.biased[layer] else np.zeros(d + 1)
-        for link in self._links:
-            self._fill(link, biases, away)
-        return [biases[spec.layer(*divmod(n, 2))].astype(np.float64) for n in range(len(biases))]
+        return biases, away
 
-    def _fill(self, link: Link, biases: list[Array], center: list[Array]) -> None:
+    def _fill(self, link: Link, biases: list[Floats], center: list[Floats]) -> None:
         """Draw b given the biases that an entity has, of b ~ N(μ, Σ), for each pattern of those that it has."""
         layers, sigma = link
         seen = np.stack([np.append(self._spec.in_layer[n], False) for n in layers], axis=1)
