@@ -10,9 +10,9 @@ of users are updated exactly, and what they say of the items, Σ τ ⟨u uᵀ⟩
 - some first: whole sweeps over a twentieth of the users until they have been seen 20 times, one pass in all; then over
   all users.
 
-Printed: held-out error after so many passes over the cells, and seconds. Held-out cells are of users whose rows are
-updated for it, which is not timed. One thread. `public`: whole sweeps and some first, by `GCMF.fit(data)` and by
-`GCMF.fit(data, start=GCMF().fit(some))`.
+Printed: held-out error after so many passes over the cells, and the processor's seconds. Held-out cells are of users
+whose rows are updated for it, which is not timed. One thread. `public`: whole sweeps and some first, by
+`GCMF.fit(data)` and by `GCMF.fit(data, start=GCMF().fit(some))`.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def run(data: Ratings, way: str, *, n_parts: int, passes: int, rate: tuple[float
     total, of_part = None, dict[int, Sums]()
     for _ in range(passes):
         for p in rng.permutation(n_parts).tolist():
-            started, t = time.perf_counter(), t + 1
+            started, t = time.process_time(), t + 1
             found = fit.sums_of(parts[p])
             if way == "memoized":
                 before = of_part.get(p)
@@ -208,7 +208,7 @@ def run(data: Ratings, way: str, *, n_parts: int, passes: int, rate: tuple[float
                 scaled = found.plus(found, own=n / found.n, theirs=0.0)
                 total = scaled if total is None else total.plus(scaled, own=1.0 - rho, theirs=rho)
                 fit.step(total)
-            seconds += time.perf_counter() - started
+            seconds += time.process_time() - started
             if t % every == 0:
                 yield t / n_parts, seconds, fit.judged()
 
@@ -217,10 +217,10 @@ def some_first(data: Ratings, *, share: int, passes: int) -> Iterator[Any]:
     """Yield the same for sweeps over one of so many users, and then over all."""
     fit, n, seconds, done = Fit(data), len(data.item), 0.0, 0.0
     for t in range(share + passes):
-        started = time.perf_counter()
+        started = time.process_time()
         rows = slice(n // share if t < share else n)
         fit.step(fit.sums_of(rows))
-        seconds, done = seconds + time.perf_counter() - started, done + rows.stop / n
+        seconds, done = seconds + time.process_time() - started, done + rows.stop / n
         if t % 5 == 4 or t >= share:
             yield done, seconds, fit.judged()
 
@@ -276,11 +276,11 @@ def followed(
     data: Ratings, cells: gcmf.Collection, *, max_iter: int, start: gcmf.GCMF | None = None, seconds: float = 0.0
 ) -> tuple[list[tuple[float, float]], gcmf.GCMF]:
     """Seconds, from so many on, and held-out error after each sweep; and the model. Looking is not timed."""
-    curve, looked, began = list[tuple[float, float]](), 0.0, time.perf_counter()
+    curve, looked, began = list[tuple[float, float]](), 0.0, time.process_time()
 
     def look(info: StepInfo) -> None:
         nonlocal looked
-        at = time.perf_counter()
+        at = time.process_time()
         run = info.snapshot()
         u, v = (run.state.mean[e] for e in run.spec.ends[0])
         n = min(JUDGED, len(u))
@@ -289,13 +289,13 @@ def followed(
         theta += run.state.bias_mean[0][user] + run.state.bias_mean[1][item]
         found = run.spec.center[0] + run.spec.scale[0] * theta
         curve.append((seconds + at - began - looked, float(np.sqrt(np.mean((found - data.test_x[:n]) ** 2)))))
-        looked += time.perf_counter() - at
+        looked += time.process_time() - at
 
     model = gcmf.GCMF(K, max_iter=max_iter, random_state=0, progress=False, n_threads=1, keep="nothing")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", gcmf.errors.ConvergenceWarning)
         model.set_params(callbacks=[look]).fit(cells, start=start)
-    curve.append((seconds + time.perf_counter() - began - looked, curve[-1][1]))
+    curve.append((seconds + time.process_time() - began - looked, curve[-1][1]))
     return curve, model
 
 
