@@ -19,10 +19,14 @@ def in_main_thread() -> bool:
 class Terminated(KeyboardInterrupt):
     """SIGTERM, as an exception: what Ctrl-C is to a person, it is to a job."""
 
+    raised = False
+    """Whether there was one in this process: code of others may turn it into a plain KeyboardInterrupt on its way."""
+
 
 def terminate(number: int, frame: FrameType | None) -> NoReturn:
     """A handler that raises `Terminated`; commands set it, a library leaves signals alone while it does not fit."""
     del number, frame
+    Terminated.raised = True
     raise Terminated
 
 

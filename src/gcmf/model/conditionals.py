@@ -15,7 +15,7 @@ from scipy.special import gammaln
 from gcmf.gamma import Gamma, log_density
 from gcmf.model.hyper import MIN_BIAS_SCALE
 from gcmf.model.posterior import BiasPrior
-from gcmf.model.regression import Coefficients, Regression, added, precision_of, products_of
+from gcmf.model.regression import Coefficients, Regression, added, precision_of, products_of, whitened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,7 +66,7 @@ def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posteri
     columns = tuple(Gamma(WEAK_SHAPE, WEAK_SHAPE * r.q.by_column) for r in posterior.regressions)
     regressions = tuple(r._replace(q=_point(r.q, r.q.mean)) for r in posterior.regressions)
     posterior = posterior._replace(
-        alpha=points(posterior.alpha.mean), scales=scales, regressions=regressions,
+        alpha=points(_first_alpha(spec, posterior, state)), scales=scales, regressions=regressions,
         parameters=tuple(lik.pinned(p) for lik, p in zip(spec.likelihoods, posterior.parameters, strict=True)),
         bias=posterior.bias._replace(var=np.zeros_like(posterior.bias.var)),
     )  # fmt: skip
@@ -76,6 +76,23 @@ def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posteri
         start,
         Hyper(Gamma(-1.0, 0.0), posterior.alpha_prior if spec.priors.vague else None, beta, columns),
     )
+
+
+def _first_alpha(spec: Spec, posterior: Posterior, state: State) -> Floats:
+    """⟨α⟩ given the means as points, (E, K): S without what variances had in it.
+
+    With the α of variational Bayes, the first draws would fill weak factors with noise, which then takes long to find
+    what the data say of them; so they grow towards it.
+    """
+    square = posterior.moments.square - np.stack([var.sum(axis=0, dtype=np.float64) for var in state.var])
+    for r in posterior.regressions:
+        if r.design.layer is None:
+            square[r.design.e] -= r.q.spread
+    S, d, prior = np.maximum(square, 0.0), spec.n_entities[:, None] * posterior.on, posterior.alpha_prior
+    if spec.common:
+        S, d = (np.broadcast_to(sums.sum(axis=0), S.shape) for sums in (S, d))
+    free = posterior.on & ~spec.unit_variance[:, None]
+    return np.asarray(np.where(free, (prior.shape + d / 2.0) / (prior.rate + S / 2.0), posterior.alpha.mean))
 
 
 def points(values: Floats) -> Gamma:
@@ -207,12 +224,10 @@ def _coefficients(old: Regression, precision: Floats, products: Floats, rng: np.
         n, rows = design.rows.shape[0], design.rows
         right = right + noise + np.sqrt(precision) * root * (rows.T @ rng.standard_normal((n, len(precision))))
         return np.asarray(root * _solved(rows, precision, root, right))
-    y = np.empty_like(root)
-    for t in range(len(precision)):
-        B = np.eye(len(root)) + precision[t] * np.outer(root[:, t], root[:, t]) * design.gram
-        L = np.linalg.cholesky(B)
-        y[:, t] = np.linalg.solve(L.T, np.linalg.solve(L, right[:, t]) + noise[:, t])
-    return root * y
+    L = np.linalg.cholesky(whitened(design.gram, precision, root))
+    half = np.linalg.solve(L, right.T[:, :, None]) + noise.T[:, :, None]
+    y = np.linalg.solve(np.swapaxes(L, 1, 2), half)[:, :, 0].T
+    return np.asarray(root * y)
 
 
 def _solved(rows: sparse.sparray, precision: Floats, root: Floats, right: Floats) -> Floats:

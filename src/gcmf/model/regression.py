@@ -76,7 +76,7 @@ class Design:
     def norm(self, mean: Floats) -> Floats:
         """|F w̄|² over the rows that count, (T,)."""
         if self.gram is not None:
-            return np.asarray(np.einsum("pt,pq,qt->t", mean, self.gram, mean, optimize=True))
+            return np.asarray((mean * (self.gram @ mean)).sum(axis=0))
         return np.asarray(((self.rows @ mean) ** 2).sum(axis=0))
 
     def summed(self, values: Floats) -> Floats:
