@@ -1,4 +1,4 @@
-"""Whole sweeps beside minibatches of rows: `python benchmarks/minibatches.py [USERS]`.
+"""Whole sweeps beside minibatches of rows: `python benchmarks/minibatches.py [USERS]`; `... public [USERS]`.
 
 One Gaussian relation of millions of users with 2,000 items, 20 cells per user, K = 16, in plain compiled code: the rows
 of users are updated exactly, and what they say of the items, Σ τ ⟨u uᵀ⟩ and Σ τ x ū, is summed up, for four ways:
@@ -10,14 +10,16 @@ of users are updated exactly, and what they say of the items, Σ τ ⟨u uᵀ⟩
 - some first: whole sweeps over a twentieth of the users until they have been seen 20 times, one pass in all; then over
   all users.
 
-Printed: held-out error after so many passes over the cells, and seconds. Held-out cells are of users whose rows are
-updated for it, which is not timed. One thread.
+Printed: held-out error after so many passes over the cells, and the processor's seconds. Held-out cells are of users
+whose rows are updated for it, which is not timed. One thread. `public`: whole sweeps and some first, by
+`GCMF.fit(data)` and by `GCMF.fit(data, start=GCMF().fit(some))`.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+import warnings
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -25,8 +27,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import njit
 
+import gcmf
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from gcmf.outcome import StepInfo
 
     Floats = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -189,7 +195,7 @@ def run(data: Ratings, way: str, *, n_parts: int, passes: int, rate: tuple[float
     total, of_part = None, dict[int, Sums]()
     for _ in range(passes):
         for p in rng.permutation(n_parts).tolist():
-            started, t = time.perf_counter(), t + 1
+            started, t = time.process_time(), t + 1
             found = fit.sums_of(parts[p])
             if way == "memoized":
                 before = of_part.get(p)
@@ -202,7 +208,7 @@ def run(data: Ratings, way: str, *, n_parts: int, passes: int, rate: tuple[float
                 scaled = found.plus(found, own=n / found.n, theirs=0.0)
                 total = scaled if total is None else total.plus(scaled, own=1.0 - rho, theirs=rho)
                 fit.step(total)
-            seconds += time.perf_counter() - started
+            seconds += time.process_time() - started
             if t % every == 0:
                 yield t / n_parts, seconds, fit.judged()
 
@@ -211,10 +217,10 @@ def some_first(data: Ratings, *, share: int, passes: int) -> Iterator[Any]:
     """Yield the same for sweeps over one of so many users, and then over all."""
     fit, n, seconds, done = Fit(data), len(data.item), 0.0, 0.0
     for t in range(share + passes):
-        started = time.perf_counter()
+        started = time.process_time()
         rows = slice(n // share if t < share else n)
         fit.step(fit.sums_of(rows))
-        seconds, done = seconds + time.perf_counter() - started, done + rows.stop / n
+        seconds, done = seconds + time.process_time() - started, done + rows.stop / n
         if t % 5 == 4 or t >= share:
             yield done, seconds, fit.judged()
 
@@ -242,5 +248,62 @@ def main(n_users: int) -> None:
         print("  " + ", ".join(f"{p:g}: {error:.4f} ({s:.1f} s)" for p, s, error in curve), flush=True)
 
 
+# --- by public names ----------------------------------------------------------------------------------------
+
+
+def public(n_users: int) -> None:
+    """Print held-out errors and seconds of a fit of all users, and of one that starts from a twentieth of them."""
+    data = simulate(n_users)
+    some, everyone = (collection(data, n) for n in (n_users // 20, n_users))
+    followed(data, some, max_iter=2)  # compiles
+    print(f"{n_users:,} users, {everyone.n_cells:,} cells", flush=True)
+    show("all users", followed(data, everyone, max_iter=30)[0])
+    curve, model = followed(data, some, max_iter=40)
+    show("a twentieth", curve)
+    show("then all", followed(data, everyone, max_iter=8, start=model, seconds=curve[-1][0])[0])
+
+
+def collection(data: Ratings, n: int) -> gcmf.Collection:
+    """The cells of the first n users, each once."""
+    place = np.arange(n)[:, None] * np.int64(ITEMS) + data.item[:n]
+    place, first = np.unique(place, return_index=True)
+    i, j = np.divmod(place, ITEMS)
+    ids = {"user": np.arange(n), "item": np.arange(ITEMS)}
+    return gcmf.Collection([gcmf.Relation("x", "user", "item", (i, j, data.x[:n].ravel()[first]))], ids)
+
+
+def followed(
+    data: Ratings, cells: gcmf.Collection, *, max_iter: int, start: gcmf.GCMF | None = None, seconds: float = 0.0
+) -> tuple[list[tuple[float, float]], gcmf.GCMF]:
+    """Seconds, from so many on, and held-out error after each sweep; and the model. Looking is not timed."""
+    curve, looked, began = list[tuple[float, float]](), 0.0, time.process_time()
+
+    def look(info: StepInfo) -> None:
+        nonlocal looked
+        at = time.process_time()
+        run = info.snapshot()
+        u, v = (run.state.mean[e] for e in run.spec.ends[0])
+        n = min(JUDGED, len(u))
+        user, item = np.arange(n)[:, None], data.test_item[:n]
+        theta = np.einsum("ik,ijk->ij", u[:n], v[item])
+        theta += run.state.bias_mean[0][user] + run.state.bias_mean[1][item]
+        found = run.spec.center[0] + run.spec.scale[0] * theta
+        curve.append((seconds + at - began - looked, float(np.sqrt(np.mean((found - data.test_x[:n]) ** 2)))))
+        looked += time.process_time() - at
+
+    model = gcmf.GCMF(K, max_iter=max_iter, random_state=0, progress=False, n_threads=1, keep="nothing")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gcmf.errors.ConvergenceWarning)
+        model.set_params(callbacks=[look]).fit(cells, start=start)
+    curve.append((seconds + time.process_time() - began - looked, curve[-1][1]))
+    return curve, model
+
+
+def show(what: str, curve: list[tuple[float, float]]) -> None:
+    """Print a curve; its last point is the end of the fit."""
+    print(f"{what}: " + ", ".join(f"{error:.4f} ({at:.1f} s)" for at, error in curve), flush=True)
+
+
 if __name__ == "__main__":
-    main(int(float(sys.argv[1])) if len(sys.argv) > 1 else USERS)
+    by_public_names, given = "public" in sys.argv, [float(one) for one in sys.argv[1:] if one != "public"]
+    (public if by_public_names else main)(int(given[0]) if given else USERS)
