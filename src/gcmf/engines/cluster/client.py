@@ -37,7 +37,7 @@ class Cluster(Protocol):
         """Have a worker hold the cells of some rows; if it is lost, another one is to."""
 
     def tell(self, parameters: list[Parameters]) -> list[Handle]:
-        """Make parameters of sets known to all workers."""
+        """Give parameters of rows to workers, one here and one there, who pass them on to whoever asks."""
 
     def ask(self, questions: Sequence[tuple[str, Handle, Question, list[Handle]]]) -> list[Any]:
         """Have each question answered by a worker, the one named if it is there; return the answers in order."""
@@ -45,8 +45,12 @@ class Cluster(Protocol):
     def folder(self) -> Path:
         """Return a new folder for what workers are to read."""
 
-    def survives(self, error: Exception) -> bool:
-        """Whether an error means that workers were lost, so that it can all be tried again; waits for one if so."""
+    def wait(self) -> None:
+        """Wait until there is a worker, after some were lost; raise ClusterError if none comes."""
+
+
+class LostError(Exception):
+    """Workers were lost on the way, or could not be reached: it can all be tried again."""
 
 
 class DaskCluster:
@@ -65,19 +69,30 @@ class DaskCluster:
         return self._client.submit(_held, recipe, pure=False, workers=[worker], allow_other_workers=True)
 
     def tell(self, parameters: list[Parameters]) -> list[Handle]:
-        """Scatter to all."""
-        found: list[Handle] = self._client.scatter(parameters, broadcast=True, hash=False)
+        """Scatter: workers fetch from each other what their tasks need.
+
+        To `broadcast` would be to wait forever where a worker is lost on the way (distributed 2026.8).
+        """
+        try:
+            found: list[Handle] = self._client.scatter(parameters, hash=False)
+        except Exception as error:  # of whatever kind: arrays go nowhere but to workers, some of which may be dying
+            raise LostError from error
         return found
 
     def ask(self, questions: Sequence[tuple[str, Handle, Question, list[Handle]]]) -> list[Any]:
-        """Submit a task for each question, and gather."""
+        """Submit a task for each question, and gather; Dask does again what was lost with a worker."""
+        from distributed import KilledWorker  # noqa: PLC0415
+
         tasks = [
             self._client.submit(
                 answer, held, question, *told, pure=False, workers=[worker], allow_other_workers=True
             )
             for worker, held, question, told in questions
         ]
-        found: list[Any] = self._client.gather(tasks)
+        try:
+            found: list[Any] = self._client.gather(tasks)
+        except (KilledWorker, CancelledError, OSError, TimeoutError) as error:
+            raise LostError from error
         return found
 
     def folder(self) -> Path:
@@ -86,22 +101,16 @@ class DaskCluster:
 
         return Path(tempfile.mkdtemp(prefix="gcmf-cells-", dir=dask.config.get("temporary-directory", None)))
 
-    def survives(self, error: Exception) -> bool:
-        """Wait for a worker, if workers were lost and the scheduler was not."""
-        from distributed import KilledWorker  # noqa: PLC0415
-
-        if not isinstance(error, KilledWorker | CancelledError | OSError | TimeoutError):
-            return False
+    def wait(self) -> None:
+        """Wait for a worker: whoever started them may start others."""
         try:
             self._client.wait_for_workers(1, timeout=PATIENCE)
-        except (OSError, TimeoutError, CancelledError) as late:
+        except (OSError, TimeoutError, CancelledError) as error:
             msg = (
-                f"No worker of {self._client.scheduler.address if self._client.scheduler else 'the cluster'} is left, and"
-                f" none came within {PATIENCE:.0f} seconds. Start workers, and fit again: with a checkpoint it goes on"
-                " where it was."
+                f"No worker of the cluster is left, and none came within {PATIENCE:.0f} seconds. Start workers, and fit"
+                " again: with a checkpoint, the fit goes on where it was."
             )
-            raise ClusterError(msg) from late
-        return True
+            raise ClusterError(msg) from error
 
 
 def _held(recipe: Recipe) -> Held:

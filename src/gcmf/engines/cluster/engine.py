@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from gcmf.engines.cluster.client import Cluster, Handle
     from gcmf.engines.cluster.parts import Rows
 
+#: Bytes of parameters that are worth a message of their own.
+PIECE = 1 << 18
 #: How often in a row a question may be lost with its workers.
 ATTEMPTS = 10
 
@@ -52,8 +55,8 @@ class ClusterEngine(HostState):
         self._cluster, self._store = cluster, None
         self._workers: dict[str, int] = {}
         self._shares: dict[int, list[_Share]] = {}
-        self._told: dict[int, Handle] = {}
-        """Sets whose parameters the workers have as they are."""
+        self._told: dict[int, list[Handle]] = {}
+        """Sets whose parameters the workers have as they are, in pieces."""
 
     # --- the state: whatever changes it, workers are told anew ------------------------------------------------
 
@@ -136,22 +139,27 @@ class ClusterEngine(HostState):
     def _ask(self, operation: str, e: int, given: Given, factor: int = 0) -> list[Any]:
         """Ask whoever has rows of set e; the answers in the order of the rows, however often workers are lost."""
         cluster = self._cluster = self._cluster or client.current()
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             try:
                 shares = self._shares_of(e, cluster)
-                sets = tuple(dict.fromkeys([e, *(block.other for block in self._problem.blocks[e])]))
-                told = self._tell(sets, cluster)
+                told = self._tell(e, cluster)
+                sets, pieces = {other: len(told[other]) for other in told}, [piece for of in told.values() for piece in of]
                 return cluster.ask([
-                    (share.worker, share.held, Question(operation, _of_rows(given, e, share.rows), sets, factor), told)
+                    (share.worker, share.held, Question(operation, _of_rows(given, e, share.rows), sets, factor), pieces)
                     for share in shares
                 ])  # fmt: skip
-            except Exception as error:
-                if not cluster.survives(error):
-                    raise
+            except client.LostError as error:
                 self._shares.clear()
                 self._told.clear()
-        msg = f"Workers were lost {ATTEMPTS} times in a row while set {e} was asked to {operation}."
-        raise ClusterError(msg)
+                if attempt == ATTEMPTS - 1:
+                    msg = (
+                        f"Workers were lost {ATTEMPTS} times in a row in one sweep. Look at their logs: they may have"
+                        " too little memory. With a checkpoint, the fit goes on where it was."
+                    )
+                    raise ClusterError(msg) from error
+                time.sleep(0.05 * 2**attempt)  # a lost worker is missed after a moment
+                cluster.wait()
+        raise AssertionError
 
     def _shares_of(self, e: int, cluster: Cluster) -> list[_Share]:
         """Who has which rows; all are shared out anew when others work."""
@@ -172,12 +180,20 @@ class ClusterEngine(HostState):
         recipe = Recipe.of(self._problem, e, self._cuts[e].part(rows, self._ways), rows, self._store)
         return _Share(worker, rows, cluster.hold(recipe, worker))
 
-    def _tell(self, sets: tuple[int, ...], cluster: Cluster) -> list[Handle]:
-        """Have all workers know the parameters of these sets as they are now."""
-        new = [e for e in sets if e not in self._told]
+    def _tell(self, e: int, cluster: Cluster) -> dict[int, list[Handle]]:
+        """Have workers know the parameters of set e and its partners as they are now, each in a few pieces."""
+        sets = list(dict.fromkeys([e, *(block.other for block in self._problem.blocks[e])]))
+        new = {other: self._pieces(other) for other in sets if other not in self._told}
         if new:
-            self._told.update(zip(new, cluster.tell([self._parameters(e) for e in new]), strict=True))
-        return [self._told[e] for e in sets]
+            handles = iter(cluster.tell([piece for pieces in new.values() for piece in pieces]))
+            self._told.update({other: [next(handles) for _ in pieces] for other, pieces in new.items()})
+        return {other: self._told[other] for other in sets}
+
+    def _pieces(self, e: int) -> list[Parameters]:
+        """The parameters of a set, in as many pieces as there are workers if each is large enough."""
+        whole, d = self._parameters(e), self._problem.sizes[e]
+        n = min(max(1, 2 * whole.mean.nbytes // PIECE), len(self._workers), d)
+        return [whole.cut(k * d // n, (k + 1) * d // n) for k in range(n)]
 
     def _parameters(self, e: int) -> Parameters:
         s, layers = self._state, [block.layer for block in self._problem.blocks[e]]

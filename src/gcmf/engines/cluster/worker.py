@@ -13,17 +13,38 @@ from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.threads import single_threaded_blas
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from gcmf.engines.base import Array, Given
     from gcmf.engines.cluster.parts import Recipe
 
 
 class Parameters(NamedTuple):
-    """Means and variances of one entity set: of its factors, and of its bias layers."""
+    """Means and variances of rows of one entity set: of its factors, and of its bias layers."""
 
     mean: Array
     var: Array
     bias_mean: dict[int, Array]
     bias_var: dict[int, Array]
+
+    def cut(self, start: int, stop: int) -> Parameters:
+        """Return those of some of the rows."""
+        return Parameters(
+            self.mean[start:stop], self.var[start:stop],
+            {n: bias[start:stop] for n, bias in self.bias_mean.items()},
+            {n: var[start:stop] for n, var in self.bias_var.items()},
+        )  # fmt: skip
+
+    @staticmethod
+    def join(pieces: Sequence[Parameters]) -> Parameters:
+        """Return those of all rows of pieces that follow each other; nothing is copied where there is one."""
+        if len(pieces) == 1:
+            return pieces[0]
+        return Parameters(
+            np.concatenate([piece.mean for piece in pieces]), np.concatenate([piece.var for piece in pieces]),
+            {n: np.concatenate([piece.bias_mean[n] for piece in pieces]) for n in pieces[0].bias_mean},
+            {n: np.concatenate([piece.bias_var[n] for piece in pieces]) for n in pieces[0].bias_var},
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -33,8 +54,8 @@ class Question:
     operation: str
     given: Given
     """Of its priors, those of the rows that are asked for."""
-    sets: tuple[int, ...]
-    """Whose parameters come with it: the set itself, and its partners."""
+    sets: dict[int, int]
+    """Whose parameters come with it, those of the set itself and its partners, and in how many pieces each."""
     factor: int = 0
     """Which one `lean` is asked for."""
 
@@ -57,9 +78,10 @@ class Held:
         """What Dask weighs against computing something elsewhere."""
         return self._recipe.nbytes
 
-    def answer(self, question: Question, parameters: tuple[Parameters, ...]) -> Any:  # noqa: ANN401 - by operation
+    def answer(self, question: Question, pieces: Iterable[Parameters]) -> Any:  # noqa: ANN401 - by operation
         """Return what the engine says; of a sweep, the rows as well."""
-        known = dict(zip(question.sets, parameters, strict=True))
+        left = iter(pieces)
+        known = {e: Parameters.join([next(left) for _ in range(n)]) for e, n in question.sets.items()}
         with self._lock, single_threaded_blas(), np.errstate(all="ignore"):
             state, e, said = self._state(known), self._recipe.e, None
             engine = self._engine_in(state.mean[e].dtype)
@@ -110,6 +132,6 @@ class Held:
         )  # fmt: skip
 
 
-def answer(held: Held, question: Question, *parameters: Parameters) -> Any:  # noqa: ANN401 - by operation
+def answer(held: Held, question: Question, *pieces: Parameters) -> Any:  # noqa: ANN401 - by operation
     """Have a question answered: the task of a worker."""
-    return held.answer(question, parameters)
+    return held.answer(question, pieces)

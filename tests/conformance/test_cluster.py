@@ -1,0 +1,188 @@
+"""The cluster engine: the same bits for any number of workers, whichever of them are lost; one machine's to rounding."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import cluster
+from gcmf import GCMF, Collection, Relation
+from gcmf.engines import cpu
+from gcmf.engines.cluster import client
+from gcmf.engines.cluster.engine import ATTEMPTS, ClusterEngine
+from gcmf.engines.cluster.parts import Cut
+from gcmf.engines.cluster.stored import Store, Stored
+from gcmf.engines.cpu import CpuEngine
+from gcmf.engines.layout import ways_of
+from gcmf.errors import ClusterError, MissingExtraError, StorageError
+from gcmf.options import FitOptions
+from strategies import relation
+from test_engines_agree import iterate, make_sample, wide_collection
+from toys import GAUSSIAN, HYBRID
+
+#: One worker, and others: with as many threads, with more, and more of them than a small set has strips.
+WORKERS = {"a": 1}, {"a": 1, "b": 1}, {"a": 2, "b": 1, "c": 4}, {f"w{n:02}": 1 for n in range(40)}
+
+
+@pytest.fixture(autouse=True)
+def _many_strips(monkeypatch):
+    monkeypatch.setattr(cpu, "RANGE_COST", 100)
+
+
+def engine_of(problem, dtype, workers):
+    return ClusterEngine(problem, dtype=dtype, cluster=cluster.Nearby(**workers))
+
+
+def assert_same(runs):
+    for other in runs[1:]:
+        for what, value in runs[0].items():
+            np.testing.assert_array_equal(value, other[what], err_msg=what)
+
+
+def beside_itself():
+    """Friends of a set among themselves, scores of theirs, and a second relation between the same sets: scales."""
+    rng = np.random.default_rng(0)
+    friends = (rng.random((40, 40)) < 0.3).astype(float)
+    scores = [relation(name, ("a", "b"), (40, 30), likelihood=GAUSSIAN, layout="listed", missing=0.3, rng=rng)
+              for name in ("one", "two")]  # fmt: skip
+    return Collection([Relation("friends", "a", "a", friends, "bernoulli", symmetric=False), *scores])
+
+
+DATA = {
+    "listed": lambda: wide_collection(HYBRID, "listed"),
+    "filled": lambda: wide_collection(GAUSSIAN, "filled"),
+    "dense": lambda: wide_collection(GAUSSIAN, "dense"),
+    "dense 0/1": lambda: wide_collection(HYBRID, "dense"),
+    "beside itself": beside_itself,
+}
+
+
+@pytest.mark.parametrize("key", [None, 17], ids=["updates", "draws"])
+@pytest.mark.parametrize("case", DATA)
+def test_the_number_of_workers_changes_no_bit(case, key):
+    sample = make_sample(DATA[case](), FitOptions(n_factors=5), 3)
+    if key is not None:
+        points = [[np.zeros_like(a) for a in group] for group in (sample.state.var, sample.state.bias_var)]
+        sample = replace(sample, state=replace(sample.state, var=points[0], bias_var=points[1]))
+    given, runs = sample.given._replace(key=key), []
+    for workers in WORKERS:
+        engine = engine_of(sample.problem, "float32", workers)
+        runs.append(iterate(engine, sample.state.copy(), given, n_sweeps=2))
+        runs[-1]["leans"] = np.concatenate([engine.lean(e, 1, given) for e in range(len(sample.spec.sizes))], axis=1)
+    assert len(set(engine._cluster.asked)) > 5, "several workers had something to do"
+    assert_same(runs)
+    alone = CpuEngine(sample.problem, dtype="float32", n_threads=1)
+    for what, value in iterate(alone, sample.state.copy(), given, n_sweeps=2).items():
+        np.testing.assert_allclose(runs[0][what], value, rtol=2e-4, atol=2e-4 * max(1.0, np.nanmax(np.abs(value), initial=0.0)))
+
+
+def test_strips_follow_each_other_and_cost_about_the_same():
+    data = wide_collection(HYBRID, "listed")
+    problem = make_sample(data, FitOptions(n_factors=2), 0).problem
+    cut = Cut.of(problem, 1, ways_of(problem))
+    n = len(cut.strips) - 1
+    assert n > 8
+    for weights in ([1], [1, 1, 1], [5, 1], [1] * 100):
+        shares = cut.share(weights)
+        assert [rows.start for rows in shares[1:]] == [rows.stop for rows in shares[:-1]]
+        assert (shares[0].start, shares[-1].stop) == (0, 300)
+    heavy, light = cut.share([5, 1])
+    assert heavy.last - heavy.first == pytest.approx(5 * (light.last - light.first), abs=6)
+
+
+class Unsteady(cluster.Nearby):
+    """Workers that are lost now and then, and come back under other names."""
+
+    def __init__(self, every, **n_threads):
+        super().__init__(**n_threads)
+        self.every, self.n_asked, self.n_waits = every, 0, 0
+
+    def ask(self, questions):
+        self.n_asked += 1
+        if self.n_asked % self.every == 0:
+            self.n_threads = {f"{name}'": n for name, n in list(self.n_threads.items())[1:] + [("new", 2)]}
+            raise client.LostError
+        return super().ask(questions)
+
+    def wait(self):
+        self.n_waits += 1
+
+
+def test_lost_workers_change_no_bit():
+    sample = make_sample(DATA["listed"](), FitOptions(n_factors=4), 1)
+    runs = []
+    for workers in (cluster.Nearby(a=1, b=1, c=1), Unsteady(3, a=1, b=1, c=1)):
+        engine = ClusterEngine(sample.problem, dtype="float32", cluster=workers)
+        runs.append(iterate(engine, sample.state.copy(), sample.given, n_sweeps=3))
+    assert workers.n_waits > 2
+    assert_same(runs)
+
+
+def test_workers_that_are_always_lost_are_given_up(monkeypatch):
+    monkeypatch.setattr("gcmf.engines.cluster.engine.time.sleep", lambda seconds: None)
+    sample, workers = make_sample(DATA["listed"](), FitOptions(n_factors=2), 1), Unsteady(1, a=1)
+    engine = ClusterEngine(sample.problem, dtype="float32", cluster=workers)
+    engine.place(sample.state)
+    with pytest.raises(ClusterError, match="10 times in a row"):
+        engine.sweep(0, sample.given)
+    assert workers.n_asked == ATTEMPTS
+
+
+def test_parameters_are_told_when_they_have_changed(monkeypatch):
+    """One message for each set that has moved, whoever needs it."""
+    sample, told = make_sample(DATA["listed"](), FitOptions(n_factors=3), 1), []
+    engine = engine_of(sample.problem, "float32", WORKERS[1])
+    monkeypatch.setattr(engine._cluster, "tell", lambda pieces: [told.append(len(p.mean)) or p for p in pieces])
+    engine.place(sample.state)
+    sizes = list(sample.spec.sizes)
+    assert sizes == [11, 300, 5]  # a, b and c: a has a relation with each of the others
+    for e in (0, 1, 2):
+        engine.sweep(e, sample.given)
+    assert told == [11, 300, 5, 11]  # all of them, and the set that was swept first once more
+    told.clear()
+    engine.measure(sample.given)
+    assert sorted(told) == [5, 300]
+    told.clear()
+    engine.measure(sample.given)
+    assert told == []
+    engine.scale(np.full((3, 3), 1.1))
+    engine.measure(sample.given)
+    assert sorted(told) == sorted(sizes)
+
+
+def test_a_map_of_a_file_is_not_written_again(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(20.0))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r").view(np.ndarray)[4:14]
+    store = Store(tmp_path / "nowhere")
+    stored = store.put(mapped).cut(2, 5)
+    assert stored.path == str((tmp_path / "x.npy").resolve())
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(stored)).open(), [6.0, 7.0, 8.0])
+
+
+def test_files_go_with_the_engine(tmp_path, monkeypatch):
+    monkeypatch.setattr(cluster.Nearby, "folder", lambda self: tmp_path / "cells")
+    (tmp_path / "cells").mkdir()
+    sample = make_sample(DATA["dense"](), FitOptions(n_factors=2), 1)
+    engine = engine_of(sample.problem, "float32", WORKERS[1])
+    engine.place(sample.state)
+    engine.sweep(1, sample.given)
+    assert list((tmp_path / "cells").iterdir())
+    del engine
+    gc.collect()
+    assert not (tmp_path / "cells").exists()
+
+
+def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
+    with pytest.raises(StorageError, match="must see the files"):
+        Stored(str(tmp_path / "nowhere"), 0, 3, "<f4").open()
+
+
+def test_without_dask_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingExtraError, match=r"gcmf\[dask\]"):
+        GCMF(2, device="dask", progress=False).fit({("a", "b"): np.eye(5)})
