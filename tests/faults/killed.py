@@ -1,4 +1,4 @@
-"""A fit with a checkpoint after every sweep, for others to kill: `python killed.py CASE PATH THREADS`.
+"""A fit with a checkpoint after every sweep, for others to kill: `python killed.py CASE PATH THREADS [DEVICE]`.
 
 It goes on from PATH if there is something, says "started" before its first sweep, and at its end a digest of the model.
 """
@@ -53,20 +53,21 @@ def digest(model):
     return found.hexdigest()
 
 
-def fitted(case, path, n_threads):
+def fitted(case, path, n_threads, device="auto"):
     """A model of a case; it goes on from the checkpoint, if there is one."""
     zeros.MANY, zeros.PER_ENTITY, zeros.PER_CELL = 1000, 4, 5
     warnings.simplefilter("ignore", ConvergenceWarning)
     model = gcmf.GCMF(
-        random_state=0, progress=False, n_threads=int(n_threads), checkpoint=path, checkpoint_every=0, **CASES[case]
-    )
+        random_state=0, progress=False, n_threads=int(n_threads), checkpoint=path, checkpoint_every=0, device=device,
+        **CASES[case],
+    )  # fmt: skip
     collection = data()
     print("started", flush=True)
     return model.fit(collection, resume=True)
 
 
-def main(case, path, n_threads):
-    print(digest(fitted(case, path, n_threads)), flush=True)
+def main(case, path, n_threads, device="auto"):
+    print(digest(fitted(case, path, n_threads, device)), flush=True)
 
 
 if __name__ == "__main__":
