@@ -1,8 +1,10 @@
-"""Iterations of a fit on a GPU, through the public names: python -m benchmarks.gpu cells 1e7 1e8; ... movielens.
+"""Iterations of a fit on a GPU, through the public names: python -m benchmarks.gpu cells 1e7 1e8; ... streamed 1e8.
 
 `cells`: ratings of a rank of 8 and noise between users and 99,991 items (a prime, so that a user's are distinct),
 K = 32: time from sweep to sweep of a variational fit, of 0/1 cells, and of draws; the same by the compiled engine for
-10⁷ cells, and by a plain PyTorch program. `movielens`: seconds until the held-out RMSE of MovieLens 1M is 0.8385.
+10⁷ cells, and by a plain PyTorch program. `streamed 1e8`: the same fit with all cells on the device, with those of one
+side, and with none, so that they pass through it. `movielens`: seconds until the held-out RMSE of MovieLens 1M is
+0.8385.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from contextlib import suppress
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 
@@ -65,13 +68,22 @@ def collection(cells: Cells, likelihood: str = "gaussian") -> gcmf.Collection:
     return gcmf.Collection([gcmf.Relation("x", "user", "item", (i, j, value), likelihood)])
 
 
-def iterations(data: gcmf.Collection, n: int, *, sampled: bool = False, **options: Any) -> list[float]:  # noqa: ANN401
-    """Seconds from sweep to sweep, of n of them after the first three."""
+def iterations(
+    data: gcmf.Collection,
+    n: int,
+    *,
+    sampled: bool = False,
+    bounds: list[float] | None = None,
+    **options: Any,  # noqa: ANN401
+) -> list[float]:
+    """Seconds from sweep to sweep, of n of them after the first three; `bounds` gets the bounds."""
     marks: list[float] = []
 
     def note(info: StepInfo) -> None:
         if info.sampled == sampled:
             marks.append(time.perf_counter())
+        if bounds is not None:
+            bounds.append(info.elbo)
         if len(marks) > n + 3:
             raise Enough
 
@@ -99,6 +111,21 @@ def of_sizes(sizes: list[int]) -> None:
             del data
         _print("plain PyTorch", plain_torch(cells), n_cells)
         del cells
+
+
+def streamed(n_cells: int) -> None:
+    """Print a line for each share of the cells that may lie on the device, and whether the bounds are the same."""
+    from gcmf.engines.gpu import engine  # noqa: PLC0415
+    from gcmf.engines.gpu.device import require_device  # noqa: PLC0415
+
+    data = _timed("collection", partial(collection, _timed(f"{n_cells:.0e} cells drawn", partial(ratings, n_cells))))
+    found = []
+    for what, n_bytes in (("all", 17 * n_cells), ("one side", 9 * n_cells), ("none", 0)):
+        share = n_bytes / require_device().free_bytes
+        with mock.patch.object(engine, "SHARE", share):
+            found.append(list[float]())
+            _print(f"{what} on the device", iterations(data, 5, device="gpu", bounds=found[-1]), n_cells)
+    print(f"the same bounds: {found[0] == found[1] == found[2]} ({len(found[0])} sweeps)")
 
 
 def plain_torch(cells: Cells, n: int = 5) -> list[float]:
@@ -225,5 +252,8 @@ def _print(what: str, seconds: list[float], n_cells: int) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "movielens":
         movielens()
+    elif sys.argv[1] == "streamed":
+        for size in sys.argv[2:]:
+            streamed(int(float(size)))
     else:
         of_sizes([int(float(size)) for size in sys.argv[2:]])

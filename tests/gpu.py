@@ -23,9 +23,9 @@ def on_device(problem, dtype):
     return GpuEngine(problem, dtype=dtype)
 
 
-def in_pieces(problem, dtype, device=None):
+def in_pieces(problem, dtype, device=None, budget=None):
     """The GPU engine with long rows in pieces, and few rows in a batch."""
-    engine = GpuEngine(problem, dtype=dtype, device=device)
+    engine = GpuEngine(problem, dtype=dtype, device=device, budget=budget)
     plan = engine._pass_of
 
     def small(e, width):
@@ -38,11 +38,9 @@ def in_pieces(problem, dtype, device=None):
 
 def streamed(problem, dtype):
     """Without a GPU, and with all cells passing through what there is in its place."""
-    device = EmulatedDevice()
-    device.free_bytes = 0
-    return in_pieces(problem, dtype, device)
+    return emulated(problem, dtype, budget=0)
 
 
-def emulated(problem, dtype):
+def emulated(problem, dtype, budget=None):
     """The same without a GPU."""
-    return in_pieces(problem, dtype, EmulatedDevice())
+    return in_pieces(problem, dtype, EmulatedDevice(), budget)

@@ -19,7 +19,7 @@ BESIDE = ("reproduction", "benchmarks", "fuzz")
 WITH_REPRODUCTION = [*FILES, *sorted((Path(__file__).parents[1] / BESIDE[0]).glob("*.py"))]
 #: Each layer may import its own and those below; `fit` and its two parts are a layer of their own.
 LAYERS = (
-    {"options", "errors", "interrupts", "gamma", "carried", "markup"},
+    {"options", "errors", "interrupts", "gamma", "carried", "markup", "locks"},
     {"likelihoods"},
     {"data"},
     {"engines"},

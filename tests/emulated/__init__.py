@@ -74,6 +74,11 @@ class EmulatedDevice:
         assert type(data) is np.ndarray
         array[: len(data)] = on_device(data)
 
+    def mark(self):
+        return lambda: None  # nothing is under way when a kernel has run
+
+    bring = send
+
     def run(self, variant, name, grid, args, *, shared=0):
         library = _compiled(variant)
         given = (ctypes.c_longlong * 24)(*map(int, args))

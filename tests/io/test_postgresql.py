@@ -138,6 +138,16 @@ def test_a_project_reads_what_files_would_give(shop, project, tmp_path):
     assert fingerprint(ours) == fingerprint(theirs)
 
 
+def test_cells_on_disk_are_read_anew_each_time(shop, project, tmp_path):
+    """A server does not say whether its tables have changed."""
+    held, told = fingerprint(gcmf.read_project(project).collection), []
+    for _ in range(2):
+        made = gcmf.read_project(project, folder=tmp_path / "cells", report=lambda *said: told.append(said))
+        assert fingerprint(made.collection) == held
+    assert len(told) == 6
+    assert shop.sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'gcmf'") == ["0"]
+
+
 def test_kinds_of_columns(shop):
     kinds = {
         "a": "1::smallint", "b": "2.5::real", "c": "3::numeric(12, 0)", "d": "4.25::numeric", "e": "true",

@@ -17,6 +17,8 @@ from gcmf.cli.terminal import AsJson, Progress, ProjectFile, bar_text, console, 
 from gcmf.errors import ConvergenceWarning, OptionError, counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gcmf import GCMF, Collection
     from gcmf.io.evaluate import HeldOut, Scores
     from gcmf.outcome import StepInfo
@@ -57,6 +59,10 @@ def fit(
     timeout: Annotated[
         float | None, typer.Option(help="Stop at the end of a sweep after so many seconds; keep the model.", min=0)
     ] = None,
+    on_disk: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep the cells in this folder, not in memory; used again next time."),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace a file that is no model; fit again though nothing has changed.")
     ] = False,
@@ -87,7 +93,7 @@ def fit(
     with claiming(target):
         screen.print(f"Reading {path}")
         with waiting("Reading", quiet=quiet) as report:
-            read = gcmf.read_project(path, report=report)
+            read = gcmf.read_project(path, report=report, folder=on_disk)
         data = read.collection
         storage.check(target, {name: entity.vocabulary for name, entity in data.entities.items()})
         screen.print(repr(data))
@@ -99,6 +105,8 @@ def fit(
         if same is not None and not holdout and not force:
             judged = Judged(same, fitted=False)
         else:
+            for line in _expected(data, options):
+                screen.print(line)
             judged = _judge(data, job, share=holdout, refit=refit) if holdout else Judged(_fit(job, data)[0])
             judged.model._made_of = of if judged.refitted is not False else None
             with Interrupts():  # the file is written first
@@ -136,6 +144,24 @@ def _check_job(checkpoint: Path | None, target: Path, holdout: float | None, *, 
     if checkpoint is not None and checkpoint.resolve() == target.resolve():
         msg = f"The checkpoint and the model cannot both be {target}: give --checkpoint another name."
         raise OptionError(msg)
+
+
+def _expected(data: Collection, options: dict[str, Any]) -> Iterator[str]:
+    """Yield what the fit will take, and what to change if that is more memory than can be had."""
+    from gcmf.engines.threads import available_threads
+    from gcmf.model.estimate import advice, available_memory, estimate
+
+    asked = gcmf.GCMF(**options)._options()
+    needed = estimate(data, asked, n_threads=asked.n_threads or available_threads())
+    on_disk = f", {needed.on_disk / 1e9:,.2f} GB on disk" if needed.on_disk else ""
+    yield (
+        f"Takes about {needed.memory / 1e9:,.2f} GB of memory (cells {needed.cells / 1e9:,.2f}, parameters"
+        f" {needed.parameters / 1e9:,.2f}){on_disk}, and at most about {needed.sweep:,.2g} s per sweep"
+    )
+    available = available_memory()
+    ways = advice(needed, data, asked, available=available)
+    if ways:
+        yield f"This may not fit: {available / 1e9:,.2f} GB are left for parameters. Try {'; or '.join(ways)}."
 
 
 def _unchanged(options: dict[str, Any], data: Collection, target: Path) -> tuple[dict[str, str], GCMF | None]:

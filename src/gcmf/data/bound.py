@@ -26,11 +26,12 @@ from gcmf.data.vocabulary import Vocabulary, and_more, show_id
 from gcmf.errors import DataError, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
     import pandas as pd
 
+    from gcmf.data.cells import Sort
     from gcmf.data.covariates import Covariates
     from gcmf.data.positions import Positions
     from gcmf.data.raw import RawCells
@@ -149,17 +150,27 @@ def align(
     return sets
 
 
-def bind(relations: Sequence[Relation], sets: Mapping[str, EntitySet]) -> list[BoundRelation]:
-    """Return checked relations with their cells indexed by the entity sets; refuse cells that are given twice."""
+def bind(
+    relations: Sequence[Relation],
+    sets: Mapping[str, EntitySet],
+    *,
+    sort: Callable[[int], Sort | None] = lambda _: None,
+) -> list[BoundRelation]:
+    """Return checked relations with their cells indexed by the entity sets; refuse cells that are given twice.
+
+    `sort` says what sorts the cells of the relation with a number; None: what sorts them in memory.
+    """
     bound: list[BoundRelation] = []
     faults: list[str] = []
-    for relation in relations:
+    for number, relation in enumerate(relations):
         cols, units = sets[relation.cols], relation.raw.units
         try:
-            bind_one = _bind_cells if relation.symmetric is None else bind_itself
-            cells = bind_one(relation, sets[relation.rows], cols)
-        except DuplicateCellsError:
-            faults += duplicate_faults(relation)
+            if relation.symmetric is None:
+                cells = _bind_cells(relation, sets[relation.rows], cols, sort=sort(number))
+            else:
+                cells = bind_itself(relation, sets[relation.rows], cols)
+        except DuplicateCellsError as error:
+            faults += _repeated(relation, sets, *error.args) if error.args else duplicate_faults(relation)
             continue
         except DataError as error:
             faults += error.faults
@@ -175,7 +186,13 @@ def bind(relations: Sequence[Relation], sets: Mapping[str, EntitySet]) -> list[B
     return bound
 
 
-def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
+def _repeated(relation: Relation, sets: Mapping[str, EntitySet], i: int, j: int) -> Iterator[str]:
+    """Yield the fault of a cell of which there are two among too many to be looked at together."""
+    row, col = show_id(sets[relation.rows].ids[i]), show_id(sets[relation.cols].ids[j])
+    yield f"relation {relation.name!r}: row {row}, column {col} is given more than once; keep one value per cell."
+
+
+def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet, *, sort: Sort | None = None) -> Cells:
     """Return the cells of a relation.
 
     Where blanks are zeros, they are so between all ids that the relation brings. A listing, which cannot mention an id
@@ -185,16 +202,18 @@ def _bind_cells(relation: Relation, rows: EntitySet, cols: EntitySet) -> Cells:
     row_at = rows.vocabulary.index(raw.row_ids).astype(np.int32)
     col_at = cols.vocabulary.index(raw.col_ids).astype(np.int32)
     dtype = np.uint8 if likelihood_support(relation.likelihood) == "binary" else value_type(raw.x)
+    if raw.weight is not None and sort is not None:
+        return Cells(*sort(_moved(raw, row_at, col_at), shape, dtype), n_cells=len(raw.x))
     if raw.weight is not None:
         return weigh_cells(_moved(raw, row_at, col_at), raw.weight, shape, dtype=dtype)
     if not raw.filled:
-        return list_cells(_moved(raw, row_at, col_at), shape, dtype=dtype)
+        return list_cells(_moved(raw, row_at, col_at), shape, dtype=dtype, sort=sort)
     row_members, col_members = (
         np.union1d(np.arange(0 if raw.bounded else entities.declared), brought).astype(np.int32)
         for entities, brought in ((rows, row_at), (cols, col_at))
     )
     moved = _moved(raw, np.searchsorted(row_members, row_at), np.searchsorted(col_members, col_at))
-    return fill_cells(moved, shape, row_members=row_members, col_members=col_members, dtype=dtype)
+    return fill_cells(moved, shape, row_members=row_members, col_members=col_members, dtype=dtype, sort=sort)
 
 
 def bind_itself(relation: Relation, entities: EntitySet, _: EntitySet) -> Cells:

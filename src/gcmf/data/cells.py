@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,8 @@ MOST_LISTED = 100_000_000
 """Cells that somebody may ask to see one by one, at most; a filled relation may have more."""
 _BLOCK = 1 << 16
 """Cells of a matrix to be looked at at a time."""
+Sort = Callable[[Any, tuple[int, int], Any], tuple["Side", "Side"]]
+"""What sorts cells by row and by column, as `two_sides` does: in memory, or in files."""
 _Sparse = Any
 """A sparse array of scipy, of which mypy knows nothing."""
 
@@ -182,7 +185,7 @@ class Cells:
 
 
 class DuplicateCellsError(Exception):
-    """Some cell is listed more than once."""
+    """Some cell is listed more than once: its row and its column, where these are known."""
 
 
 def holes(value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -190,14 +193,20 @@ def holes(value: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return np.asarray(value == HOLE if value.dtype == np.uint8 else np.isnan(value))
 
 
-def list_cells(cells: Triplets | RawCells, shape: tuple[int, int], *, dtype: npt.DTypeLike | None = None) -> Cells:
+def list_cells(
+    cells: Triplets | RawCells,
+    shape: tuple[int, int],
+    *,
+    dtype: npt.DTypeLike | None = None,
+    sort: Sort | None = None,
+) -> Cells:
     """Return these cells, in any order, between sets of these sizes, all others missing; `dtype` is of the values.
 
     They are held in the dense layout where they fill most of the rectangle of their rows and columns, else listed.
     """
     n, rows, cols = len(cells.x), _mentioned(cells.i, shape[0]), _mentioned(cells.j, shape[1])
     if not is_dense(n, rows, cols):
-        return Cells(*_two_sides(cells, shape, dtype), n_cells=n)
+        return Cells(*(sort or two_sides)(cells, shape, dtype), n_cells=n)
     matrix = np.full(len(rows) * len(cols), hole_of(np.dtype(dtype or cells.x.dtype)), dtype or cells.x.dtype)
     first, within = _starts(rows, shape[0], step=len(cols)), _starts(cols, shape[1], step=1)
     for part in parts(n):
@@ -216,7 +225,7 @@ def weigh_cells(
     value, single = cells.x.astype(dtype or cells.x.dtype), weight.astype(np.float32)
     rows, cols = (
         Side(side.indptr, side.partner, value[side.value], weight=single[side.value])
-        for side in _two_sides(numbered, shape, np.int64)
+        for side in two_sides(numbered, shape, np.int64)
     )
     return Cells(rows, cols, n_cells=len(value))
 
@@ -240,19 +249,20 @@ def dense_cells(
     return Cells(rows, cols, n_cells=int(rows.counts().sum()))
 
 
-def fill_cells(
+def fill_cells(  # noqa: PLR0913 - a rectangle of zeros is described by as many
     cells: Triplets | RawCells,
     shape: tuple[int, int],
     *,
     row_members: npt.NDArray[np.int32],
     col_members: npt.NDArray[np.int32],
     dtype: npt.DTypeLike | None = None,
+    sort: Sort | None = None,
 ) -> Cells:
     """Return the filled layout: zeros between all members of either side (sorted), except for these cells.
 
     The cells are the nonzero ones and the holes, in any order; their `i` and `j` are positions among the members.
     """
-    rows, cols = _two_sides(cells, (len(row_members), len(col_members)), dtype)
+    rows, cols = (sort or two_sides)(cells, (len(row_members), len(col_members)), dtype)
     return Cells(
         _widen(rows, shape[0], owners=row_members, members=col_members),
         _widen(cols, shape[1], owners=col_members, members=row_members),
@@ -280,7 +290,7 @@ def _starts(owners: npt.NDArray[np.int32], size: int, *, step: int) -> npt.NDArr
     return starts
 
 
-def _two_sides(cells: Triplets | RawCells, shape: tuple[int, int], dtype: npt.DTypeLike | None) -> tuple[Side, Side]:
+def two_sides(cells: Triplets | RawCells, shape: tuple[int, int], dtype: npt.DTypeLike | None) -> tuple[Side, Side]:
     """Sort the cells by row and by column.
 
     Three counting sorts, the first from the source. The others sort stably by one side what the one before has sorted

@@ -5,31 +5,39 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
+from gcmf.data import on_disk
 from gcmf.data.bound import align, bind
 from gcmf.data.checks import brought_ids, collection_faults
 from gcmf.data.covariates import is_table, read_table, table_ids
+from gcmf.data.files import making
+from gcmf.data.parquet import parquet_source, relation_key
 from gcmf.data.relation import Relation
 from gcmf.data.schema import TIMES, Schema
+from gcmf.data.sorting import OnDisk
 from gcmf.data.split import folds, split
 from gcmf.data.vocabulary import Vocabulary, show_id
-from gcmf.errors import DataError, ModelWarning, counted, few
+from gcmf.errors import DataError, ModelWarning, StorageError, counted, few
 from gcmf.markup import shown_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
     from gcmf.data.bound import BoundRelation, EntitySet
     from gcmf.data.cells import Cells
     from gcmf.data.covariates import Covariates
+    from gcmf.data.files import Files
     from gcmf.options import RandomState
+
+    Read = Callable[[Files], tuple[Iterable[Relation], Mapping[str, object] | None]]
 
 
 class Collection:
@@ -80,15 +88,49 @@ class Collection:
     """The kind of frame that was brought, and that answers are given in: "polars" if all were, else "pandas"."""
 
     def __init__(self, relations: Iterable[Relation], entities: Mapping[str, object] | None = None) -> None:
-        given = _check_relations(relations)
-        declared, covariates, unread = _check_entities(entities)
-        faults = [*collection_faults(given, declared), *unread]
-        if faults:
-            raise DataError(faults)
-        sets = align(given, declared, covariates)
-        _warn_of_strangers(given, declared, covariates)
+        given, sets = _aligned(relations, entities)
         brought = {relation.raw.frame for relation in given} - {None}
         self._assign(sets, bind(given, sets), "polars" if brought == {"polars"} else "pandas")
+
+    @classmethod
+    def from_parquet(cls, sources: Mapping[Any, str | Path], *, folder: str | Path) -> Collection:
+        """Return the collection of Parquet files that are too large for memory: their cells go to files in a folder.
+
+        Parameters
+        ----------
+        sources : mapping of (rows, cols) or (rows, cols, name) to a file or a folder of files
+            As in `from_mapping`. A line is a cell: the columns that are named as the two entity sets hold its ids,
+            whole numbers or texts, and the third column holds its value. Without a third, every line is a 1.
+            Columns of booleans are bernoulli, all others gaussian; a project file says more (`read_project`).
+        folder : path
+            Where sorted cells are kept, about 16 bytes each. If it is there already, and the files have not changed
+            since, nothing is read or sorted again; if they have, it is replaced.
+
+        Notes
+        -----
+        A fit reads the cells in the order of the folder's files, and holds none of them. Relations of a set with
+        itself cannot be given here.
+        """
+        return cls._on_disk(folder, *parquet_source(sources))
+
+    @classmethod
+    def _on_disk(cls, folder: str | Path, made_of: str, read: Read) -> Collection:
+        """Return a collection whose cells are in a folder: the one that is there if it is made of this, or a new one.
+
+        `read` is given the files to be, for numbers that it cannot hold, and returns relations and entities.
+        """
+        path = Path(folder)
+        found = on_disk.read(path, made_of)
+        if found is None:
+            known = _make(path, made_of, read)
+            found = on_disk.read(path, made_of)
+            if found is None:
+                msg = f"Another process has changed {path}. Give each data of their own a folder of their own."
+                raise StorageError(msg)
+            found = {name: replace(one, covariates=known[name]) for name, one in found[0].items()}, found[1]
+        part = object.__new__(cls)
+        part._assign(*found, "pandas")
+        return part
 
     @classmethod
     def from_mapping(cls, matrices: Mapping[Any, object]) -> Collection:
@@ -231,6 +273,28 @@ class Collection:
         return part
 
 
+def _make(folder: Path, made_of: str, read: Read) -> dict[str, Covariates | None]:
+    """Write a folder, and let go of all that is read for it but what is known of entities."""
+    with making(folder) as files:
+        given, sets = _aligned(*read(files))
+        on_disk.write(files, made_of, sets, bind(given, sets, sort=lambda m: OnDisk(files, f"r{m}")))
+    return {name: entities.covariates for name, entities in sets.items()}
+
+
+def _aligned(
+    relations: Iterable[Relation], entities: Mapping[str, object] | None
+) -> tuple[list[Relation], dict[str, EntitySet]]:
+    """Return checked relations and the entity sets that they share; refuse them with all their faults."""
+    given = _check_relations(relations)
+    declared, covariates, unread = _check_entities(entities)
+    faults = [*collection_faults(given, declared), *unread]
+    if faults:
+        raise DataError(faults)
+    sets = align(given, declared, covariates)
+    _warn_of_strangers(given, declared, covariates)
+    return given, sets
+
+
 def _check_relations(relations: object) -> list[Relation]:
     """Return the relations as a list; refuse what is not made of relations."""
     if isinstance(relations, Relation):
@@ -286,18 +350,11 @@ def _warn_of_strangers(relations: list[Relation], declared: Mapping[str, Any], t
                 f"entities={{{name!r}: ...}}: no relation has a cell of any id in this table, such as"
                 f" {show_id(known.ids[0])}, so nothing can be learned from it; check how the ids are written."
             )
-            warnings.warn(msg, ModelWarning, stacklevel=3)
+            warnings.warn(msg, ModelWarning, stacklevel=4)
 
 
 def _shorthand(key: object, data: object) -> Relation:
-    if not (isinstance(key, tuple) and len(key) in (2, 3) and all(isinstance(part, str) for part in key)):
-        msg = (
-            f"the key {key!r} does not name a relation; use (rows, cols) or (rows, cols, name), such as"
-            f' ("user", "movie").'
-        )
-        raise DataError(msg)
-    rows, cols = key[:2]
-    name = key[2] if len(key) == 3 else f"{rows}-{cols}"
+    name, rows, cols = relation_key(key)
     if sparse.issparse(data):
         msg = (
             f"relation {name!r}: a scipy.sparse matrix must say what its blanks are, which a mapping cannot;"

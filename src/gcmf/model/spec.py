@@ -280,7 +280,7 @@ def _check_memory(n_entities: int, options: FitOptions) -> None:
     """Refuse factors that this machine cannot hold: means and variances of all entities, and one Gram matrix."""
     K = options.n_start
     needed = 2 * n_entities * K * np.dtype(options.dtype).itemsize + 8 * K * K
-    if needed > (memory := _memory()):
+    if needed > (memory := total_memory()):
         msg = (
             f"n_factors={K:,} for {n_entities:,} entities needs {needed / 2**30:,.1f} GiB at the very least, and this"
             f" machine has {memory / 2**30:,.1f}. Choose fewer: superfluous factors are only switched off."
@@ -288,7 +288,7 @@ def _check_memory(n_entities: int, options: FitOptions) -> None:
         raise OptionError(msg)
 
 
-def _memory() -> float:
+def total_memory() -> float:
     """Bytes of memory that this machine has; infinity where it does not say."""
     try:
         return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
 import stat
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gcmf import locks
 from gcmf.errors import LockedError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-#: What lies longer than this unlocked has lost its writer; a younger file may be about to be locked or renamed.
-_STALE_SECONDS = 60.0
 
 
 def check_target(path: Path, *, what: str = "the model") -> Path:
@@ -52,12 +47,12 @@ def replacing(path: Path, *, what: str = "the model", keep_previous: bool = Fals
     is that of the file replaced, or what the umask leaves. `keep_previous`: the file replaced gets another name.
     """
     target = check_target(path, what=what)
-    temporary = _temporary(target)
+    temporary = locks.beside(target)
     try:
-        _remove_stale(target)
+        locks.remove_stale(target)
         handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
         try:
-            _lock(handle)
+            locks.lock(handle)
             yield temporary
             if target.exists():
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
@@ -67,7 +62,7 @@ def replacing(path: Path, *, what: str = "the model", keep_previous: bool = Fals
         if keep_previous and target.exists():
             _keep(target)
         temporary.replace(target)
-        _sync_folder(target.parent)
+        locks.sync(target.parent)
     except OSError as error:
         msg = f"Cannot write {what} to {path}: {error.strerror or error}."
         raise StorageError(msg) from error
@@ -87,7 +82,7 @@ def claiming(path: str | Path | None) -> Iterator[None]:
         yield
         return
     target = check_target(Path(path))
-    lock = target.with_name(f"{_prefix(target)}.lock")
+    lock = locks.beside(target, ".lock")
     handle = _claimed(lock, target)
     try:
         yield
@@ -106,7 +101,7 @@ def _claimed(lock: Path, target: Path) -> int | None:
         except OSError as error:
             msg = f"Cannot write to {target}: {error.strerror or error}."
             raise StorageError(msg) from error
-        held = _lock_held(handle)
+        held = locks.lock(handle) is False
         # Whoever had it may have removed the file after it was opened here: then it is no longer the one to lock.
         if not held and _is_at(handle, lock):
             return handle
@@ -124,19 +119,6 @@ def _is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _lock_held(handle: int) -> bool:
-    """Whether another holds the file; if not, this process does from now on, where there are locks."""
-    try:
-        import fcntl  # noqa: PLC0415 - Windows has none
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except (ImportError, OSError):
-        return False
-    return False
-
-
 def previous(path: Path) -> Path:
     """Where the checkpoint before the one at this path is."""
     target = path.resolve()
@@ -145,7 +127,7 @@ def previous(path: Path) -> Path:
 
 def _keep(target: Path) -> None:
     """Give a file that is about to be replaced a second name: where links can be made, the first always has a file."""
-    second = _temporary(target)
+    second = locks.beside(target)
     try:
         os.link(target, second)
     except OSError:  # no links in this file system
@@ -156,45 +138,3 @@ def _keep(target: Path) -> None:
     finally:
         with suppress(OSError):
             second.unlink(missing_ok=True)
-
-
-def _prefix(target: Path) -> str:
-    return f".gcmf-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:12]}-"
-
-
-def _temporary(target: Path) -> Path:
-    """A name beside a file that nothing has yet."""
-    return target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.tmp")
-
-
-def _remove_stale(target: Path) -> None:
-    """Remove what killed writers of the same target left: their locks went with them."""
-    for old in target.parent.glob(f"{_prefix(target)}*.tmp"):
-        with suppress(OSError):
-            handle = os.open(old, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
-            try:
-                if time.time() - os.fstat(handle).st_mtime > _STALE_SECONDS and _lock(handle):
-                    old.unlink()
-            finally:
-                os.close(handle)
-
-
-def _lock(handle: int) -> bool:
-    """Whether nobody else holds the file, from now until it is closed or the process ends."""
-    try:
-        import fcntl  # noqa: PLC0415 - Windows has none: there, what a killed process left is left
-
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (ImportError, OSError):  # held by another, or the file system has no locks
-        return False
-    return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power failure, where folders can be synced."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -11,6 +12,8 @@ from gcmf.engines.gpu.source import Variant, source_of
 from gcmf.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     DeviceArray = Any
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 OLDEST = 80
 #: Bytes of fast memory that any kernel may have.
 WITHOUT_ASKING = 48 * 1024
+#: Bytes of host memory that a thread copies cells by way of.
+PINNED = 1 << 22
 
 
 class Device(Protocol):
@@ -44,6 +49,12 @@ class Device(Protocol):
     def send(self, data: NDArray[np.uint8], array: DeviceArray) -> None:
         """Copy bytes to the beginning of an array of bytes, in turn with the kernels."""
 
+    def mark(self) -> Callable[[], None]:
+        """Return what waits, in any thread, until all that was started before the mark is done."""
+
+    def bring(self, data: NDArray[np.uint8], array: DeviceArray) -> None:
+        """Copy bytes to the beginning of an array, in any thread, while kernels run; return when they are there."""
+
     def run(
         self, variant: Variant, name: str, grid: tuple[int, int], args: tuple[int, ...], *, shared: int = 0
     ) -> None:
@@ -57,6 +68,7 @@ class CudaDevice:
         self.xp = cupy
         self.shared_bytes = int(cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"])
         self._kernels: dict[tuple[Variant, str], tuple[Any, int]] = {}
+        self._number, self._of_thread = int(cupy.cuda.Device().id), threading.local()
 
     @property
     def free_bytes(self) -> int:
@@ -75,6 +87,29 @@ class CudaDevice:
         """Copy bytes."""
         if len(data):
             array[: len(data)].set(np.ascontiguousarray(data))
+
+    def mark(self) -> Callable[[], None]:
+        """Return what waits for all before."""
+        event = self.xp.cuda.Event(block=True, disable_timing=True)
+        event.record()
+        return lambda: self._wait(event)
+
+    def _wait(self, event: Any) -> None:  # noqa: ANN401 - CuPy's
+        with self.xp.cuda.Device(self._number):
+            event.synchronize()
+
+    def bring(self, data: NDArray[np.uint8], array: DeviceArray) -> None:
+        """Copy bytes by way of memory that the system does not move, which only few bytes can be had of."""
+        way = self._of_thread
+        with self.xp.cuda.Device(self._number):
+            if not hasattr(way, "stream"):
+                way.stream = self.xp.cuda.Stream(non_blocking=True)
+                way.room = np.frombuffer(self.xp.cuda.alloc_pinned_memory(PINNED), np.uint8, PINNED)
+            for first in range(0, len(data), PINNED):
+                part = data[first : first + PINNED]
+                way.room[: len(part)] = part
+                array[first : first + len(part)].set(way.room[: len(part)], stream=way.stream)
+                way.stream.synchronize()
 
     def run(
         self, variant: Variant, name: str, grid: tuple[int, int], args: tuple[int, ...], *, shared: int = 0

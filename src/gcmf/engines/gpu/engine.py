@@ -8,10 +8,11 @@ import numpy as np
 
 from gcmf.engines.base import State, Swept
 from gcmf.engines.gpu.device import require_device
-from gcmf.engines.gpu.layout import HeldCells, Plan, are_resident
+from gcmf.engines.gpu.layout import SHARE, HeldCells, Plan, find_resident
 from gcmf.engines.gpu.passes import Pass
 from gcmf.engines.gpu.source import GROUP, Variant, kind_of, n_sums, width_of
 from gcmf.engines.gpu.state import DeviceState
+from gcmf.engines.gpu.streaming import Courier
 from gcmf.engines.host import no_scaling
 from gcmf.engines.order import order_of
 from gcmf.engines.precision import is_large, is_precise
@@ -40,7 +41,10 @@ class _Partners(NamedTuple):
 class GpuEngine(DeviceState):
     """Kernels over rows, a warp for each, in float32 as long as that is precise enough, or in float64."""
 
-    def __init__(self, problem: Problem, *, dtype: str, device: Device | None = None) -> None:
+    def __init__(
+        self, problem: Problem, *, dtype: str, device: Device | None = None, budget: float | None = None
+    ) -> None:
+        """`budget`: bytes of cells that may lie on the device, where others pass through it; None: as many as fit."""
         super().__init__(problem, device or require_device())
         blocks = [block for blocks in problem.blocks for block in blocks]
         for block in blocks:
@@ -50,9 +54,12 @@ class GpuEngine(DeviceState):
                            for e, blocks in enumerate(problem.blocks)]  # fmt: skip
         self._orders = [order_of(problem, e) for e in range(len(problem.sizes))]
         # Rows that wait for each other are not side by side: their cells are always on the device.
-        fits = are_resident(problem, self._device)
-        self._held = [[HeldCells.of(block, self._device, resident=fits or order is not None) for block in blocks]
-                      for blocks, order in zip(problem.blocks, self._orders, strict=True)]  # fmt: skip
+        always = [order is not None for order in self._orders]
+        resident = find_resident(problem, always, SHARE * self._device.free_bytes if budget is None else budget)
+        self._held = [[HeldCells.of(block, self._device, resident=here) for block, here in zip(*of_set, strict=True)]
+                      for of_set in zip(problem.blocks, resident, strict=True)]  # fmt: skip
+        streams = any(cells.streamed for held in self._held for cells in held)
+        self._courier = Courier(self._device) if streams else None
         self._present = [np.flatnonzero(np.any([self._has_cells[b.layer] for b in blocks], axis=0))
                          for blocks in problem.blocks]  # fmt: skip
         self._guarded = [not all(b.likelihood.quadratic_is_bound for b in blocks) for blocks in problem.blocks]
@@ -231,6 +238,7 @@ class GpuEngine(DeviceState):
             blocks, variant = self._problem.blocks[e], Variant(self._dtype.name, width)
             plan = Plan(self._held[e], self._present[e], self._device, 8 * n_sums(width), self._orders[e])
             work = self._passes[e, width] = Pass(blocks, self._held[e], plan, variant, self._device)
+            work.courier = self._courier
             for name, values in {
                 "nowhere": [self._problem.sizes[b.other] for b in blocks],
                 "least_squares": [b.likelihood.least_squares for b in blocks],

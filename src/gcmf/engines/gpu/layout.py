@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Integers = NDArray[np.int64]
 
-#: Bytes that the sums of a batch of rows may take, about.
+#: Bytes that the sums and the cells of a batch of rows may take, about.
 BATCH = 1 << 30
 #: The share of a device's free memory that cells may take; else they pass through it, batch by batch.
 SHARE = 0.7
@@ -38,6 +38,7 @@ class HeldCells:
     n_visited: Integers
     starts: Integers
     """(d + 1,) where the cells of each row begin, on the host."""
+    bytes_per_cell: int
     streamed: dict[str, NDArray[Any]]
     """Arrays that stay on the host, and pass through the device in parts, where all would exceed its memory."""
 
@@ -62,7 +63,8 @@ class HeldCells:
             arrays |= {name: xp.asarray(array) for name, array in large.items()}
         numbers = {"layout": layout, "value_type": VALUE_TYPES[side.value.dtype], "center": block.center,
                    "inverse_scale": 1.0 / block.scale}  # fmt: skip
-        return cls(arrays, numbers, n_visited.astype(np.int64), starts, {} if resident else large)
+        size = sum(array.itemsize for array in large.values())
+        return cls(arrays, numbers, n_visited.astype(np.int64), starts, size, {} if resident else large)
 
     def span(self, rows: NDArray[np.int32]) -> slice:
         """Which of the cells belong to these rows, which lie one after the other."""
@@ -74,16 +76,27 @@ class HeldCells:
         return slice(int(self.starts[there[0]]), int(self.starts[there[-1]] + self.n_visited[there[-1]]))
 
     def bytes_of_rows(self, rows: Integers) -> Integers:
-        """Bytes that pass through the device for each row."""
+        """Bytes that pass through the device for each row, where they do."""
         lengths = self.n_visited if self.numbers["layout"] == DENSE else np.diff(self.starts)
-        return lengths[rows] * sum(array.itemsize for array in self.streamed.values())
+        return lengths[rows] * self.bytes_per_cell
 
 
-def are_resident(problem: Problem, device: Device) -> bool:
-    """Whether all cells fit into the device's memory beside what is computed with them."""
-    sides = [block.cells for blocks in problem.blocks for block in blocks]
-    arrays = [array for side in sides for array in (side.value, side.partner, side.weight) if array is not None]
-    return sum(array.nbytes for array in arrays) <= SHARE * device.free_bytes
+def find_resident(problem: Problem, always: list[bool], budget: float) -> list[list[bool]]:
+    """Which blocks of each set have their cells on the device: those of some sets always, others while they fit."""
+    sizes = [[_bytes_of(block) for block in blocks] for blocks in problem.blocks]
+    left = budget - sum(sum(of_set) for of_set, held in zip(sizes, always, strict=True) if held)
+    resident = []
+    for of_set, held in zip(sizes, always, strict=True):
+        resident.append([held] * len(of_set))
+        for b, size in enumerate(of_set):
+            if not held and size <= left:
+                resident[-1][b], left = True, left - size
+    return resident
+
+
+def _bytes_of(block: Block) -> int:
+    arrays = block.cells.value, block.cells.partner, block.cells.weight
+    return sum(array.nbytes for array in arrays if array is not None)
 
 
 def _starts(covered: NDArray[np.bool_], width: int) -> Integers:
@@ -107,6 +120,7 @@ class Pieces(NamedTuple):
 class Batch(NamedTuple):
     """Rows that are worked on together."""
 
+    number: int
     at: int
     n: int
     tasks: list[tuple[int, int]]
@@ -127,9 +141,10 @@ class Plan:
         lengths = [_piece_length(int(n.sum())) for n in n_cells]
         counts = [np.maximum(-(-n // length), 1) for n, length in zip(n_cells, lengths, strict=True)]
         cost = bytes_per_sum * sum((1 + np.where(count > 1, count, 0) for count in counts), np.zeros(len(rows), int))
-        cost += sum((cells.bytes_of_rows(rows) for cells in held if cells.streamed), np.zeros(len(rows), int))
+        # Also of cells that are on the device: how sums are added up must not depend on how large it is.
+        cost += sum((cells.bytes_of_rows(rows) for cells in held), np.zeros(len(rows), int))
         edges = _batch_edges(np.cumsum(cost), classes)
-        self.on_host = rows.astype(np.int32)
+        self.held, self.on_host = held, rows.astype(np.int32)
         self.rows = device.xp.asarray(rows.astype(np.int32))
         self.n_rows, self.largest = len(rows), int(np.diff(edges).max(initial=0))
         self.pieces, self.n_sums, tasks, long_rows = [], [], [], []
@@ -140,7 +155,7 @@ class Plan:
             tasks.append(of_batch)
             long_rows.append(long_of_batch)
         self.batches = [
-            Batch(int(edges[r]), int(edges[r + 1] - edges[r]), [of[r] for of in tasks], [of[r] for of in long_rows])
+            Batch(r, int(edges[r]), int(edges[r + 1] - edges[r]), [of[r] for of in tasks], [of[r] for of in long_rows])
             for r in range(len(edges) - 1)
         ]
         self.most_tasks = max((n for batch in self.batches for _, n in batch.tasks), default=0)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gcmf.engines.base import Block, RowPrior
     from gcmf.engines.gpu.device import Device, DeviceArray
     from gcmf.engines.gpu.layout import Batch, HeldCells, Plan
+    from gcmf.engines.gpu.streaming import Courier
 
 
 #: Threads of a block where each warp has a row of its own.
@@ -80,7 +81,8 @@ class Pass:
     def __init__(self, blocks: tuple[Block, ...], held: list[HeldCells], plan: Plan, rows: Variant,
                  device: Device) -> None:  # fmt: skip
         self.plan, self.width, self.variant, self._device, self._of_blocks = plan, rows.width, rows, device, blocks
-        self._held = held
+        self._streams = any(cells.streamed for cells in held)
+        self.courier: Courier | None = None
         xp, n_blocks, n, width = device.xp, len(blocks), max(plan.largest, 1), rows.width
         self.blocks, self._record = np.zeros(n_blocks, BLOCK), np.zeros(1, PASS)
         self._kinds = [kind_of(b.likelihood, weighed=b.cells.weight is not None) for b in blocks]
@@ -176,22 +178,11 @@ class Pass:
 
     def load(self, batch: Batch) -> None:
         """Take the parameters of the rows from the state, and their cells from the host, if those are there."""
-        if any(cells.streamed for cells in self._held):
-            self._stream(batch)
+        if self._streams and self.courier is not None:
+            for (name, b), address in self.courier.bring(self.plan, batch).items():
+                self.blocks[name][b] = address
+            self.packet.send_again(int(self._blocks_at), self.blocks)
         self.rows("load_rows", batch.n, batch.at, batch.n)
-
-    def _stream(self, batch: Batch) -> None:
-        """Copy the cells of a batch to the device, and say where they would begin if all were there."""
-        xp, rows = self._device.xp, self.plan.on_host[batch.at : batch.at + batch.n]
-        for b, cells in enumerate(self._held):
-            span = cells.span(rows) if cells.streamed else slice(0, 0)
-            for name, array in cells.streamed.items():
-                part, place = array[span].view(np.uint8), f"{name} {b}"
-                if place not in self._alive or len(self._alive[place]) < len(part):
-                    self._alive[place] = xp.empty(max(len(part), 16), np.uint8)
-                self._device.send(part, self._alive[place])
-                self.blocks[name][b] = self._device.address(self._alive[place]) - span.start * array.itemsize
-        self.packet.send_again(int(self._blocks_at), self.blocks)
 
     def sum(self, batch: Batch, b: int) -> None:
         """Sum up the cells of the rows in block b."""

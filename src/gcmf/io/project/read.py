@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from gcmf.data.checks import duplicate_faults
 from gcmf.data.collection import Collection
+from gcmf.data.covariates import read_table
+from gcmf.data.parquet import described, digest
 from gcmf.data.vocabulary import show_id
 from gcmf.engines.select import engine_maker
 from gcmf.errors import DataError, OptionError
 from gcmf.io.project.schema import parse
 from gcmf.io.sources.columns import read_ids
 from gcmf.io.sources.features import read_covariates, read_features
-from gcmf.io.sources.files import guess_format
+from gcmf.io.sources.files import find_file, guess_format
+from gcmf.io.sources.postgres import is_address
 from gcmf.io.sources.relations import read_relation
 from gcmf.io.sources.specs import EntitySpec, FeatureSpec, RelationSpec
 from gcmf.options import FitOptions, Priors
@@ -24,6 +28,7 @@ from gcmf.options import FitOptions, Priors
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from gcmf.data.files import Files
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.io.project.schema import OutputSpec, ProjectSpec
@@ -54,7 +59,7 @@ class Project:
     output: OutputSpec
 
 
-def read_project(path: str | Path, *, report: Report | None = None) -> Project:
+def read_project(path: str | Path, *, report: Report | None = None, folder: str | Path | None = None) -> Project:
     """Read a project file and all data that it names.
 
     Parameters
@@ -63,6 +68,10 @@ def read_project(path: str | Path, *, report: Report | None = None) -> Project:
         A TOML file, or a folder with a `gcmf.toml`. Paths in the file are relative to it.
     report : callable, optional
         Told before each section what is read, the how-many-th it is (from 0) and of how many.
+    folder : path, optional
+        Keep the cells in files of this folder and not in memory, for data that are larger. If they are there from an
+        earlier time, and neither the project file nor a source has changed since, no relation is read again; tables of
+        a server are read every time.
 
     Raises
     ------
@@ -82,7 +91,11 @@ def read_project(path: str | Path, *, report: Report | None = None) -> Project:
     except OptionError as error:
         msg = f"{path.name}, [fit]: {error}"
         raise OptionError(msg) from error
-    collection = _read_collection(spec, path.parent, report=report or (lambda *_: None))
+    report = report or (lambda *_: None)
+    if folder is None:
+        collection = _read_collection(spec, path.parent, report=report)
+    else:
+        collection = _on_disk(spec, path.parent, Path(folder), report=report)
     return Project(path, collection, MappingProxyType(options), spec.output)
 
 
@@ -112,8 +125,40 @@ def read_spec(path: Path) -> ProjectSpec:
     return spec
 
 
+def _on_disk(spec: ProjectSpec, folder: Path, cells: Path, *, report: Report) -> Collection:
+    """Return the data of a project with its cells in a folder; what is known of entities is read every time."""
+    sections = (*spec.relations, *spec.features, *spec.entities)
+    sources = sorted({section.source for section in sections})
+    made_of = digest([repr(sections), *(line for source in sources for line in _described(source, folder))])
+    data = Collection._on_disk(
+        cells, made_of, lambda files: _read_sections(spec, folder, report=report, files=files)[:2]
+    )
+    unread = [entity for entity in spec.entities if entity.known and data.entities[entity.name].covariates is None]
+    if not unread:
+        return data
+    tables = {entity.name: read_table(entity.name, read_covariates(entity, folder)) for entity in unread}
+    sizes = {name: data.entities[name].size for name in tables}
+    return data.with_covariates({name: known and known.padded(sizes[name]) for name, known in tables.items()})
+
+
+def _described(source: str, folder: Path) -> list[str]:
+    """Return lines that change when a source does; a server does not say, so they are new every time."""
+    return [secrets.token_hex(16)] if is_address(source) else described(find_file(source, folder))
+
+
 def _read_collection(spec: ProjectSpec, folder: Path, *, report: Report) -> Collection:
-    """Return the data of a project; the faults of all sources come together."""
+    """Return the data of a project, in memory."""
+    relations, entities, from_tables = _read_sections(spec, folder, report=report)
+    try:
+        return Collection(relations, entities)
+    except DataError as error:
+        raise DataError(_located(error.faults, from_tables)) from error
+
+
+def _read_sections(
+    spec: ProjectSpec, folder: Path, *, report: Report, files: Files | None = None
+) -> tuple[list[Relation], dict[str, Any], list[ReadRelation]]:
+    """Return relations, entities, and those relations that are tables; the faults of all sources come together."""
     sections = (*spec.relations, *spec.features, *spec.entities)
     faults: list[str] = []
     from_tables: list[ReadRelation] = []
@@ -124,7 +169,7 @@ def _read_collection(spec: ProjectSpec, folder: Path, *, report: Report) -> Coll
         report(section.source, number, len(sections))
         try:
             if isinstance(section, RelationSpec):
-                from_tables.append(read_relation(section, folder))
+                from_tables.append(read_relation(section, folder, files=files))
                 relations.append(from_tables[-1].relation)
             elif isinstance(section, FeatureSpec):
                 relations += read_features(section, folder)
@@ -137,10 +182,8 @@ def _read_collection(spec: ProjectSpec, folder: Path, *, report: Report) -> Coll
     faults += _kind_faults(spec, relations, entities)
     if faults:
         raise DataError(faults)
-    try:
-        return Collection(relations, {name: tables.get(name, declared.ids) for name, declared in entities.items()})
-    except DataError as error:
-        raise DataError(_located(error.faults, from_tables)) from error
+    known = {name: tables.get(name, declared.ids) for name, declared in entities.items()}
+    return relations, known, from_tables
 
 
 def _kind_faults(spec: ProjectSpec, relations: Sequence[Relation], entities: Mapping[str, Vocabulary]) -> Iterator[str]:

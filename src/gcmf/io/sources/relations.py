@@ -13,6 +13,7 @@ from gcmf.data.checks import MOST_WEIGHT
 from gcmf.data.raw import RawCells, narrow
 from gcmf.data.relation import Relation
 from gcmf.data.schema import check_likelihood, likelihood_support
+from gcmf.data.spilled import Batch, spill
 from gcmf.data.vocabulary import Vocabulary, and_more
 from gcmf.errors import DataError
 from gcmf.io.sources.columns import IdColumn, id_sql, null_id_fault, number_sql, repeated_id_fault, text_fault
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from gcmf.data.files import Files
     from gcmf.io.sources.specs import RelationSpec
     from gcmf.io.sources.tables import Table
 
@@ -68,15 +70,21 @@ class ReadRelation:
         )
 
 
-def read_relation(spec: RelationSpec, folder: Path) -> ReadRelation:
-    """Read the relation of a section; every fault of its source is said with file, column, row number and value."""
+def read_relation(spec: RelationSpec, folder: Path, *, files: Files | None = None) -> ReadRelation:
+    """Read the relation of a section; every fault of its source is said with file, column, row number and value.
+
+    Of a long table too large to be held, given `files`, numbers go there.
+    """
     check_likelihood(spec.likelihood, relation=spec.name)
     table, data, blanks = None, None, None
     if _is_matrix(spec, folder):
         data, blanks = _read_matrix(spec, find_file(spec.source, folder))
     else:
         table = open_table(spec, folder)
-        data = _read_wide(table, spec) if spec.layout == "wide" else _read_long(table, spec)
+        if spec.layout == "wide":
+            data = _read_wide(table, spec)
+        else:
+            data = _read_long(table, spec) if files is None else _spill_long(table, spec, files)
     relation = Relation(spec.name, spec.rows, spec.cols, data, spec.likelihood, blanks=blanks, symmetric=spec.symmetric)
     if table is not None and spec.layout == "long" and spec.rows == spec.cols:
         _warn_of_loops(table, spec)
@@ -118,6 +126,39 @@ def _read_long(table: Table, spec: RelationSpec) -> RawCells:
         i, j, x = i[listed], j[listed], narrow(x[listed])
         weight = None if weight is None else weight[listed]
     return RawCells(row_ids, col_ids, i, j, x, filled=filled, weight=weight)
+
+
+def _spill_long(table: Table, spec: RelationSpec, files: Files) -> RawCells:
+    """Read a long table as `_read_long` does, and hold no more than a batch of it, and a value of each kind."""
+    where, weight = f"relation {spec.name!r}", spec.weight
+    row, col, value = spec.row or "", spec.col or "", spec.value
+    table.check_columns([name for name in (row, col, value, weight) if name is not None], where=where)
+    x_sql = number_sql(table, value, where=where) if value else "CAST(1 AS DOUBLE)"
+    numbers = [x_sql, *([number_sql(table, weight, where=where)] if weight else [])]
+
+    def batches() -> Iterator[Batch]:
+        kinds, weight_kinds, null = [np.empty(0)], [np.empty(0)], [np.empty(0, np.int32)] * 2
+        for batch in table.batches(id_sql(table, row), id_sql(table, col), *numbers):
+            x, *weights = (batch.column(at).to_numpy(zero_copy_only=False) for at in range(2, batch.num_columns))
+            kinds += _of_each_kind(x, _outside(x, spec.likelihood))
+            weight_kinds += [kind for w in weights for kind in _of_each_kind(w, ~((w > 0) & (w <= MOST_WEIGHT)))]
+            null = [np.full(1, -1, np.int32) if batch.column(at).null_count else null[at] for at in (0, 1)]
+            yield Batch(batch.column(0), batch.column(1), x, weights[0] if weight else None)
+        # Only now: a source that is being read cannot be asked where a fault is.
+        faults = [*null_id_fault(table, row, null[0]), *null_id_fault(table, col, null[1])]
+        faults += _long_faults(table, spec, np.concatenate(kinds))
+        faults += _weight_faults(table, weight, np.concatenate(weight_kinds)) if weight else ()
+        if faults:
+            raise DataError(faults)
+
+    return spill(batches, files, filled=spec.blanks == "zero")
+
+
+def _of_each_kind(x: Floats, outside: npt.NDArray[np.bool_]) -> list[Floats]:
+    """Return the first value of each kind, as far as there are any: missing, infinite, not allowed, and all others."""
+    missing, infinite = np.isnan(x), np.isinf(x)
+    kinds = (missing, infinite, outside & ~missing & ~infinite, ~(missing | infinite | outside))
+    return [x[kind.argmax(), None] for kind in kinds if kind.any()]
 
 
 def _weight_faults(table: Table, column: str, weight: Floats) -> Iterator[str]:
