@@ -122,7 +122,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{case}: a worker killed in {n_killed} fits, {n_wrong} with other bits", flush=True)
         n_ended, n_others, n_left = drivers(case, options.n)
         print(
-            f"{case}: {options.n} kills of the driver, {n_ended} ends, {n_others} with other bits, {n_left} processes left",
+            f"{case}: {options.n} kills of the driver, {n_ended} ends, {n_others} with other bits, {n_left} processes"
+            " left",
             flush=True,
         )
         n_faults += n_wrong + n_others + n_left

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import tempfile
 from pathlib import Path
@@ -24,7 +25,8 @@ class Nearby:
         return dict(self.n_threads)
 
     def folder(self):
-        return Path(tempfile.mkdtemp(prefix="gcmf-cells-"))
+        folder = Path(tempfile.mkdtemp(prefix="gcmf-cells-"))
+        return folder, os.open(folder, os.O_RDONLY)
 
     def hold(self, recipe, worker):
         return copied(Held(copied(recipe), self.n_threads[worker]))

@@ -1,14 +1,18 @@
-"""The cluster engine: the same bits for any number of workers, whichever of them are lost; one machine's to rounding."""
+"""The cluster engine: the same bits for any number of workers, lost or not; those of one machine to rounding."""
 
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import pickle
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from test_engines_agree import iterate, make_sample, wide_collection
 
 import cluster
 from gcmf import GCMF, Collection, Relation
@@ -22,8 +26,7 @@ from gcmf.engines.layout import ways_of
 from gcmf.errors import ClusterError, MissingExtraError, StorageError
 from gcmf.options import FitOptions
 from strategies import relation
-from test_engines_agree import iterate, make_sample, wide_collection
-from toys import GAUSSIAN, HYBRID
+from toys import GAUSSIAN, HYBRID, PROPER
 
 #: One worker, and others: with as many threads, with more, and more of them than a small set has strips.
 WORKERS = {"a": 1}, {"a": 1, "b": 1}, {"a": 2, "b": 1, "c": 4}, {f"w{n:02}": 1 for n in range(40)}
@@ -78,7 +81,9 @@ def test_the_number_of_workers_changes_no_bit(case, key):
     assert_same(runs)
     alone = CpuEngine(sample.problem, dtype="float32", n_threads=1)
     for what, value in iterate(alone, sample.state.copy(), given, n_sweeps=2).items():
-        np.testing.assert_allclose(runs[0][what], value, rtol=2e-4, atol=2e-4 * max(1.0, np.nanmax(np.abs(value), initial=0.0)))
+        np.testing.assert_allclose(
+            runs[0][what], value, rtol=2e-4, atol=2e-4 * max(1.0, np.nanmax(np.abs(value), initial=0.0))
+        )
 
 
 def test_strips_follow_each_other_and_cost_about_the_same():
@@ -105,7 +110,7 @@ class Unsteady(cluster.Nearby):
     def ask(self, questions):
         self.n_asked += 1
         if self.n_asked % self.every == 0:
-            self.n_threads = {f"{name}'": n for name, n in list(self.n_threads.items())[1:] + [("new", 2)]}
+            self.n_threads = {f"{name}'": n for name, n in [*list(self.n_threads.items())[1:], ("new", 2)]}
             raise client.LostError
         return super().ask(questions)
 
@@ -165,16 +170,17 @@ def test_a_map_of_a_file_is_not_written_again(tmp_path):
 
 
 def test_files_go_with_the_engine(tmp_path, monkeypatch):
-    monkeypatch.setattr(cluster.Nearby, "folder", lambda self: tmp_path / "cells")
-    (tmp_path / "cells").mkdir()
+    folder = tmp_path / "cells"
+    folder.mkdir()
+    monkeypatch.setattr(cluster.Nearby, "folder", lambda self: (folder, os.open(folder, os.O_RDONLY)))
     sample = make_sample(DATA["dense"](), FitOptions(n_factors=2), 1)
     engine = engine_of(sample.problem, "float32", WORKERS[1])
     engine.place(sample.state)
     engine.sweep(1, sample.given)
-    assert list((tmp_path / "cells").iterdir())
+    assert list(folder.iterdir())
     del engine
     gc.collect()
-    assert not (tmp_path / "cells").exists()
+    assert not folder.exists()
 
 
 def test_a_worker_that_does_not_see_the_files_says_so(tmp_path):
@@ -186,3 +192,72 @@ def test_without_dask_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(MissingExtraError, match=r"gcmf\[dask\]"):
         GCMF(2, device="dask", progress=False).fit({("a", "b"): np.eye(5)})
+
+
+@pytest.fixture(scope="module")
+def dask():
+    """A client of two workers, which are threads of this process; it is the current one."""
+    distributed = pytest.importorskip("distributed", reason="no Dask here: pip install 'gcmf[dask]'")
+    started = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with distributed.LocalCluster(**started, silence_logs=logging.CRITICAL) as local, distributed.Client(local) as own:
+        yield own
+
+
+def ratings(n=3000, seed=0):
+    """Ratings of two factors, and which genres what is rated has."""
+    rng = np.random.default_rng(seed)
+    users, items = rng.normal(size=(80, 2)), rng.normal(size=(50, 2))
+    places = rng.choice(80 * 50, n, replace=False)
+    i, j = np.divmod(places, 50)
+    x = (users[i] * items[j]).sum(axis=1) + 0.5 * rng.normal(size=n)
+    genres = (items @ rng.normal(size=(2, 6)) > 0).astype(float)
+    return Collection([Relation("x", "user", "item", (i, j, x)), Relation("g", "item", "genre", genres, "bernoulli")])
+
+
+OPTIONS = {
+    "vb": {"max_iter": 12},
+    "map": {"inference": "map", "max_iter": 12, "n_factors": 3, "priors": PROPER},
+    "gibbs": {"inference": "gibbs", "n_samples": 4, "n_burn": 1, "max_iter": 5, "n_factors": 3},
+}
+
+
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
+@pytest.mark.parametrize("method", OPTIONS)
+def test_fits_by_dask_are_those_of_one_machine(dask, method, tmp_path):
+    data, models = ratings(), []
+    for device in ("dask", "cpu"):
+        with sys.modules["dask"].config.set({"temporary-directory": str(tmp_path)}):
+            model = GCMF(random_state=0, progress=False, n_threads=1, device=device, **OPTIONS[method])
+            models.append(model.fit(data))
+    far, near = models
+    assert far.status_ is near.status_
+    np.testing.assert_allclose(far.elbo_trace_, near.elbo_trace_, rtol=1e-5)
+    np.testing.assert_allclose(far.predict("x"), near.predict("x"), rtol=0, atol=1e-3)
+    gc.collect()
+    assert list(tmp_path.iterdir()) == [], "files go with the fit"
+    assert not [name for name in dask.who_has() if "answer" in name], "and so does what workers have"
+
+
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
+def test_new_rows_need_no_worker():
+    """What a model is asked later is answered where it is asked."""
+    data = ratings()
+    model = GCMF(3, random_state=0, progress=False, max_iter=5, device="cpu").fit(data)
+    answers = []
+    for device in ("cpu", "dask"):
+        model.set_params(device=device)
+        answers.append(model.fold_in("user", {"x": (["new"] * 3, [1, 2, 3], [1.0, -1.0, 0.5])}).predict("x"))
+    np.testing.assert_array_equal(*answers)
+
+
+def test_an_error_of_a_task_is_raised_here(dask):
+    """It is not tried again as if a worker had been lost."""
+    sample = make_sample(DATA["listed"](), FitOptions(n_factors=2), 1)
+    engine = ClusterEngine(sample.problem, dtype="float32")
+    engine.place(sample.state)
+    engine.sweep(0, sample.given)
+    for file in Path(engine._store._folder).iterdir():
+        file.unlink()
+    engine._shares.clear()
+    with pytest.raises(StorageError, match="must see the files"):
+        engine.sweep(0, sample.given)

@@ -126,7 +126,8 @@ class CpuEngine(HostState):
         bias = work.add(work.bias_sums)
         places = np.append(on, [K, K + 1])
         if scaling.size:
-            scaling[..., *np.ix_(layout.relations[measured], places, on)] = work.scaling(measured, len(on))
+            m, rows, cols = np.ix_(layout.relations[measured], places, on)
+            scaling[..., m, rows, cols] = work.scaling(measured, len(on))
         if layout.once.any():
             once, relations, times = layout.once, layout.relations[layout.once], layout.times[layout.once]
             work = self._prepare(e, on, given, once)
@@ -134,7 +135,8 @@ class CpuEngine(HostState):
             work.settle()
             totals[..., relations] = times * work.add(work.totals)[..., once]
             if scaling.size:
-                scaling[..., *np.ix_(relations, places, on)] = times[:, None, None] * work.scaling(once, len(on))
+                m, rows, cols = np.ix_(relations, places, on)
+                scaling[..., m, rows, cols] = times[:, None, None] * work.scaling(once, len(on))
         return Swept(totals, sums[..., 0, :], sums[..., 1, :], layout.layers, bias, scaling)
 
     def measure(self, given: Given) -> Floats:

@@ -156,7 +156,9 @@ class Layout:
 
 def ways_of(problem: Problem) -> dict[int, int]:
     """Return how the cells of each block are best summed, by its layer: for all of its rows alike."""
-    matrices = {block.relation for blocks in problem.blocks for block in blocks if block.side == 0 and _is_matrix(block)}
+    matrices = {
+        block.relation for blocks in problem.blocks for block in blocks if block.side == 0 and _is_matrix(block)
+    }
     ways = {}
     for e, blocks in enumerate(problem.blocks):
         for block in blocks:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from gcmf.engines.cluster.worker import Held, answer
 from gcmf.errors import ClusterError, MissingExtraError
+from gcmf.locks import beside, lock, remove_stale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,8 +44,8 @@ class Cluster(Protocol):
     def ask(self, questions: Sequence[tuple[str, Handle, Question, list[Handle]]]) -> list[Any]:
         """Have each question answered by a worker, the one named if it is there; return the answers in order."""
 
-    def folder(self) -> Path:
-        """Return a new folder for what workers are to read."""
+    def folder(self) -> tuple[Path, int]:
+        """Return a new folder for what workers are to read, and a handle that is to be closed with it."""
 
     def wait(self) -> None:
         """Wait until there is a worker, after some were lost; raise ClusterError if none comes."""
@@ -60,9 +62,11 @@ class DaskCluster:
         self._client = client
 
     def workers(self) -> dict[str, int]:
-        """Return who works, as the client was told in the last seconds."""
-        found = self._client.scheduler_info(n_workers=-1)["workers"]
-        return {address: int(found[address]["nthreads"]) for address in sorted(found)}
+        """Ask the scheduler."""
+        try:
+            return dict(sorted(self._client.nthreads().items()))
+        except OSError as error:
+            raise LostError from error
 
     def hold(self, recipe: Recipe, worker: str) -> Handle:
         """Submit the making of some rows' engine: Dask does it again where a worker is lost."""
@@ -84,9 +88,7 @@ class DaskCluster:
         from distributed import KilledWorker  # noqa: PLC0415
 
         tasks = [
-            self._client.submit(
-                answer, held, question, *told, pure=False, workers=[worker], allow_other_workers=True
-            )
+            self._client.submit(answer, held, question, *told, pure=False, workers=[worker], allow_other_workers=True)
             for worker, held, question, told in questions
         ]
         try:
@@ -95,11 +97,17 @@ class DaskCluster:
             raise LostError from error
         return found
 
-    def folder(self) -> Path:
-        """Return a folder where Dask is told to have such, or where the system has them."""
+    def folder(self) -> tuple[Path, int]:
+        """Return a folder where Dask is told to have such, or where the system has them; those of the dead go."""
         import dask  # noqa: PLC0415
 
-        return Path(tempfile.mkdtemp(prefix="gcmf-cells-", dir=dask.config.get("temporary-directory", None)))
+        target = Path(dask.config.get("temporary-directory", None) or tempfile.gettempdir()) / "gcmf-cells"
+        remove_stale(target)
+        folder = beside(target)
+        folder.mkdir(parents=True)
+        handle = os.open(folder, os.O_RDONLY)
+        lock(handle)
+        return folder, handle
 
     def wait(self) -> None:
         """Wait for a worker: whoever started them may start others."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 import weakref
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gcmf.engines.base import Swept
+from gcmf.engines.base import RowPrior, Swept
 from gcmf.engines.cluster import client
 from gcmf.engines.cluster.parts import Cut, Recipe
 from gcmf.engines.cluster.stored import Store
@@ -20,7 +22,10 @@ from gcmf.engines.precision import is_large, is_precise
 from gcmf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from gcmf.engines.base import Array, Floats, Given, Problem, RowPrior, State
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from gcmf.engines.base import Array, Floats, Given, Problem, State
     from gcmf.engines.cluster.client import Cluster, Handle
     from gcmf.engines.cluster.parts import Rows
 
@@ -52,7 +57,8 @@ class ClusterEngine(HostState):
         self._dtype = np.dtype("float64" if any(map(is_large, blocks)) else dtype)
         self._ways = ways_of(problem)
         self._cuts = [Cut.of(problem, e, self._ways) for e in range(len(problem.sizes))]
-        self._cluster, self._store = cluster, None
+        self._cluster = cluster
+        self._store: Store | None = None
         self._workers: dict[str, int] = {}
         self._shares: dict[int, list[_Share]] = {}
         self._told: dict[int, list[Handle]] = {}
@@ -104,11 +110,9 @@ class ClusterEngine(HostState):
         if self._dtype.itemsize == 4 and is_precise(given, self._least_squares):
             self._dtype = np.dtype("float64")
             self.place(self.fetch())
-        answers = self._ask("sweep", e, given)
-        self._take(e, [rows for rows, _ in answers])
-        swept = Swept(*(np.concatenate(of_all) for of_all in zip(*(s for _, s in answers), strict=True)))
-        layers = answers[0][1].layers
-        return Swept(*(np.asarray(part.sum(axis=0)) if part.size else part for part in swept))._replace(layers=layers)
+        rows, swept = zip(*self._ask("sweep", e, given), strict=True)
+        self._take(e, rows)
+        return _added(swept)
 
     def measure(self, given: Given) -> Floats:
         """Summed values of the cells per relation, at the current parameters."""
@@ -143,10 +147,10 @@ class ClusterEngine(HostState):
             try:
                 shares = self._shares_of(e, cluster)
                 told = self._tell(e, cluster)
-                sets, pieces = {other: len(told[other]) for other in told}, [piece for of in told.values() for piece in of]
+                sets, pieces = {other: len(told[other]) for other in told}, list(chain(*told.values()))
+                asked = (Question(operation, _of_rows(given, e, share.rows), sets, factor=factor) for share in shares)
                 return cluster.ask([
-                    (share.worker, share.held, Question(operation, _of_rows(given, e, share.rows), sets, factor), pieces)
-                    for share in shares
+                    (share.worker, share.held, question, pieces) for share, question in zip(shares, asked, strict=True)
                 ])  # fmt: skip
             except client.LostError as error:
                 self._shares.clear()
@@ -169,13 +173,15 @@ class ClusterEngine(HostState):
             self._shares.clear()
         if e not in self._shares:
             shares = zip(workers, self._cuts[e].share(list(workers.values())), strict=True)
-            self._shares[e] = [self._share(e, worker, rows, cluster) for worker, rows in shares if rows.stop > rows.start]
+            self._shares[e] = [
+                self._share(e, worker, rows, cluster) for worker, rows in shares if rows.stop > rows.start
+            ]
         return self._shares[e]
 
     def _share(self, e: int, worker: str, rows: Rows, cluster: Cluster) -> _Share:
         if self._store is None:
-            folder = cluster.folder()
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            folder, handle = cluster.folder()
+            weakref.finalize(self, _remove, folder, handle)
             self._store = Store(folder)
         recipe = Recipe.of(self._problem, e, self._cuts[e].part(rows, self._ways), rows, self._store)
         return _Share(worker, rows, cluster.hold(recipe, worker))
@@ -197,11 +203,9 @@ class ClusterEngine(HostState):
 
     def _parameters(self, e: int) -> Parameters:
         s, layers = self._state, [block.layer for block in self._problem.blocks[e]]
-        return Parameters(
-            s.mean[e], s.var[e], {n: s.bias_mean[n] for n in layers}, {n: s.bias_var[n] for n in layers}
-        )
+        return Parameters(s.mean[e], s.var[e], {n: s.bias_mean[n] for n in layers}, {n: s.bias_var[n] for n in layers})
 
-    def _take(self, e: int, answers: list[Parameters]) -> None:
+    def _take(self, e: int, answers: Sequence[Parameters]) -> None:
         """Write the rows of set e that workers have found."""
         mine = self._writable()
         del self._told[e]
@@ -212,11 +216,28 @@ class ClusterEngine(HostState):
             np.concatenate([rows.bias_var[layer] for rows in answers], out=mine.bias_var[layer])
 
 
+def _added(swept: Sequence[Swept]) -> Swept:
+    """The sums of all strips, in the order of the rows."""
+
+    def total(name: str) -> Any:  # noqa: ANN401 - an array
+        strips = np.concatenate([getattr(part, name) for part in swept])
+        return strips.sum(axis=0) if strips.size else strips
+
+    sums = {name: total(name) for name in Swept._fields if name != "layers"}
+    return Swept(layers=swept[0].layers, **sums)
+
+
+def _remove(folder: Path, handle: int) -> None:
+    """Remove the files that were made for workers."""
+    os.close(handle)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def _of_rows(given: Given, e: int, rows: Rows) -> Given:
     """The same, with the prior of some rows of set e alone, in the place of every set: nobody looks at the others."""
     prior = given.priors[e]
-    values = (_cut(values, rows) for values in prior[:-1])
-    own: RowPrior = prior._make([*values, prior.point])
+    of_biases = _cut(prior.bias_mean, rows), _cut(prior.bias_precision, rows)
+    own = RowPrior(_cut(prior.mean, rows), _cut(prior.precision, rows), *of_biases, prior.point)
     return given._replace(priors=(own,) * len(given.priors))
 
 

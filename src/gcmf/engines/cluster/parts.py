@@ -1,7 +1,8 @@
 """How the rows of an entity set are cut, by what depends on the data alone, and what a worker needs to know of some.
 
-The rows of a set are cut into *strips* of about equal cost. A worker is given strips that follow each other, and returns
-its sums strip by strip; they are added up in the order of the rows. So nothing depends on how many workers there are.
+The rows of a set are cut into *strips* of about equal cost. A worker is given strips that follow each other, and
+returns its sums strip by strip; they are added up in the order of the rows. So nothing depends on how many workers
+there are.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from gcmf.data.cells import Side
 from gcmf.engines.base import Block, Problem
 from gcmf.engines.cpu import Part, row_ranges
-from gcmf.engines.layout import BY_HOLES, BY_ZEROS, CELLS_PER_LOOP, ways_of
+from gcmf.engines.layout import BY_HOLES, BY_ZEROS, CELLS_PER_LOOP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +129,8 @@ class StoredSide(NamedTuple):
         if self.columns is not None:
             width, a, b = self.columns
             return self.value.nbytes // width * (b - a)
-        return sum(array.nbytes for array in self if hasattr(array, "nbytes"))
+        arrays = self.indptr, self.partner, self.value, self.weight, self.members, self.covered
+        return sum(array.nbytes for array in arrays if array is not None)
 
     def open(self) -> Side:
         """Return the cells: maps of files, but for columns of a matrix, which are copied to lie in rows."""
@@ -178,12 +180,10 @@ class Recipe:
 
     def problem(self) -> Problem:
         """Return the rows as a problem of their own: the other sets have no blocks, and are partners."""
-        sizes, blocks = list(self.sizes), [()] * len(self.sizes)
+        sizes = list(self.sizes)
         sizes[self.e] = self.rows.stop - self.rows.start
-        blocks[self.e] = tuple(  # type: ignore[call-overload]  # mypy reads [()] as a list of nothing
+        blocks: list[tuple[Block, ...]] = [()] * len(sizes)
+        blocks[self.e] = tuple(
             replace(block, cells=side.open()) for block, side in zip(self.blocks, self.cells, strict=True)
         )
         return Problem(tuple(sizes), tuple(blocks), self.biased, self.n_relations)
-
-
-__all__ = ["Cut", "Recipe", "Rows", "ways_of"]

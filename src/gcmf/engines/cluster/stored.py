@@ -78,12 +78,10 @@ class Store:
 
 def _mapped(array: Array) -> Stored | None:
     """Where the file is that an array is a map of; None if it is none."""
-    base: Any = array
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    if base is None or base.filename is None or not array.flags.c_contiguous:
+    mapped: Any = array
+    while isinstance(mapped, np.ndarray) and not isinstance(mapped, np.memmap):
+        mapped = mapped.base
+    if not isinstance(mapped, np.memmap) or mapped.filename is None:
         return None
-    while isinstance(base.base, np.memmap):
-        base = base.base
-    offset = base.offset + array.ctypes.data - base.ctypes.data
-    return Stored(str(Path(base.filename).resolve()), offset, array.size, array.dtype.str)
+    offset = mapped.offset + array.ctypes.data - mapped.ctypes.data
+    return Stored(str(Path(mapped.filename).resolve()), offset, array.size, array.dtype.str)

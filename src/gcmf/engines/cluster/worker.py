@@ -83,7 +83,8 @@ class Held:
         left = iter(pieces)
         known = {e: Parameters.join([next(left) for _ in range(n)]) for e, n in question.sets.items()}
         with self._lock, single_threaded_blas(), np.errstate(all="ignore"):
-            state, e, said = self._state(known), self._recipe.e, None
+            state, e = self._state(known), self._recipe.e
+            said: Any
             engine = self._engine_in(state.mean[e].dtype)
             engine.place(state)
             if question.operation == "sweep":
@@ -102,9 +103,7 @@ class Held:
         """The engine of a precision; a fit changes it once at most."""
         if self._engine is None or self._dtype != dtype:
             self._dtype = dtype
-            self._engine = CpuEngine(
-                self._problem, dtype=dtype.name, n_threads=self._n_threads, part=self._recipe.part
-            )
+            self._engine = CpuEngine(self._problem, dtype=dtype.name, n_threads=self._n_threads, part=self._recipe.part)
         return self._engine
 
     def _state(self, known: dict[int, Parameters]) -> State:
