@@ -158,7 +158,7 @@ def connected(n_threads: int) -> Iterator[None]:
     with (
         distributed.LocalCluster(
             n_workers=n_processes, threads_per_worker=n_threads // n_processes, dashboard_address=None,
-            silence_logs=logging.CRITICAL,
+            silence_logs=logging.CRITICAL, preload=["gcmf.engines.cluster.deaf"],
         ) as cluster,
         distributed.Client(cluster),
     ):  # fmt: skip
