@@ -18,6 +18,7 @@ import cluster
 from gcmf import GCMF, Collection, Relation
 from gcmf.engines import cpu
 from gcmf.engines.cluster import client
+from gcmf.engines.cluster import engine as engine_module
 from gcmf.engines.cluster.engine import ATTEMPTS, ClusterEngine
 from gcmf.engines.cluster.parts import Cut
 from gcmf.engines.cluster.stored import Store, Stored
@@ -35,6 +36,7 @@ WORKERS = {"a": 1}, {"a": 1, "b": 1}, {"a": 2, "b": 1, "c": 4}, {f"w{n:02}": 1 f
 @pytest.fixture(autouse=True)
 def _many_strips(monkeypatch):
     monkeypatch.setattr(cpu, "RANGE_COST", 100)
+    monkeypatch.setattr(engine_module, "FEW", 500)  # so that some sets are told in pieces, and some are not
 
 
 def engine_of(problem, dtype, workers):
@@ -139,7 +141,8 @@ def test_workers_that_are_always_lost_are_given_up(monkeypatch):
 
 
 def test_parameters_are_told_when_they_have_changed(monkeypatch):
-    """One message for each set that has moved, whoever needs it."""
+    """Once for each set that has moved, whoever needs it."""
+    monkeypatch.setattr(engine_module, "FEW", 1 << 20)
     sample, told = make_sample(DATA["listed"](), FitOptions(n_factors=3), 1), []
     engine = engine_of(sample.problem, "float32", WORKERS[1])
     monkeypatch.setattr(engine._cluster, "tell", lambda pieces: [told.append(len(p.mean)) or p for p in pieces])

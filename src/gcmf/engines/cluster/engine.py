@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from gcmf.engines.cluster.client import Cluster, Handle
     from gcmf.engines.cluster.parts import Rows
 
-#: Bytes of parameters that are worth a message of their own.
-PIECE = 1 << 18
+#: Bytes of parameters that are not worth more messages than one.
+FEW = 1 << 18
 #: How often in a row a question may be lost with its workers.
 ATTEMPTS = 10
 
@@ -146,12 +146,14 @@ class ClusterEngine(HostState):
         for attempt in range(ATTEMPTS):
             try:
                 shares = self._shares_of(e, cluster)
-                told = self._tell(e, cluster)
-                sets, pieces = {other: len(told[other]) for other in told}, list(chain(*told.values()))
-                asked = (Question(operation, _of_rows(given, e, share.rows), sets, factor=factor) for share in shares)
-                return cluster.ask([
-                    (share.worker, share.held, question, pieces) for share, question in zip(shares, asked, strict=True)
-                ])  # fmt: skip
+                told, asked = self._tell(e, cluster), []
+                for k, share in enumerate(shares):
+                    # Of their own set, workers need their rows alone.
+                    needed = told | {e: [told[e][k]]} if len(told[e]) == len(shares) else told
+                    sets = {other: len(pieces) for other, pieces in needed.items()}
+                    question = Question(operation, _of_rows(given, e, share.rows), sets, factor=factor)
+                    asked.append((share.worker, share.held, question, list(chain(*needed.values()))))
+                return cluster.ask(asked)
             except client.LostError as error:
                 self._shares.clear()
                 self._told.clear()
@@ -171,12 +173,15 @@ class ClusterEngine(HostState):
         if workers != self._workers:
             self._workers = workers
             self._shares.clear()
+            self._told.clear()
         if e not in self._shares:
-            shares = zip(workers, self._cuts[e].share(list(workers.values())), strict=True)
-            self._shares[e] = [
-                self._share(e, worker, rows, cluster) for worker, rows in shares if rows.stop > rows.start
-            ]
+            self._shares[e] = [self._share(e, worker, rows, cluster) for worker, rows in self._cut(e).items()]
         return self._shares[e]
+
+    def _cut(self, e: int) -> dict[str, Rows]:
+        """The rows of set e that each worker is to have; some may have none."""
+        rows = zip(self._workers, self._cuts[e].share(list(self._workers.values())), strict=True)
+        return {worker: own for worker, own in rows if own.stop > own.start}
 
     def _share(self, e: int, worker: str, rows: Rows, cluster: Cluster) -> _Share:
         if self._store is None:
@@ -196,10 +201,11 @@ class ClusterEngine(HostState):
         return {other: self._told[other] for other in sets}
 
     def _pieces(self, e: int) -> list[Parameters]:
-        """The parameters of a set, in as many pieces as there are workers if each is large enough."""
-        whole, d = self._parameters(e), self._problem.sizes[e]
-        n = min(max(1, 2 * whole.mean.nbytes // PIECE), len(self._workers), d)
-        return [whole.cut(k * d // n, (k + 1) * d // n) for k in range(n)]
+        """The parameters of a set: those of the rows that each worker has, or of all where they are few."""
+        whole = self._parameters(e)
+        if whole.mean.nbytes < FEW:
+            return [whole]
+        return [whole.cut(rows.start, rows.stop) for rows in self._cut(e).values()]
 
     def _parameters(self, e: int) -> Parameters:
         s, layers = self._state, [block.layer for block in self._problem.blocks[e]]

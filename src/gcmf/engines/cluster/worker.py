@@ -109,7 +109,9 @@ class Held:
     def _state(self, known: dict[int, Parameters]) -> State:
         """The state of the rows, in arrays of their own, and of their partners; nothing of others."""
         recipe, e = self._recipe, self._recipe.e
-        own = slice(recipe.rows.start, recipe.rows.stop)
+        # Of the set itself, these rows have come, or all.
+        whole = len(known[e].mean) == recipe.sizes[e]
+        own = slice(recipe.rows.start, recipe.rows.stop) if whole else slice(None)
         nothing, no_rows = np.zeros(0, known[e].mean.dtype), known[e].mean[:0]
         state = State([no_rows] * len(recipe.sizes), [no_rows] * len(recipe.sizes),
                       [nothing] * len(recipe.biased), [nothing] * len(recipe.biased))  # fmt: skip
