@@ -15,8 +15,10 @@ import pytest
 from test_engines_agree import iterate, make_sample, wide_collection
 
 import cluster
+import test_resume
 from gcmf import GCMF, Collection, Relation
-from gcmf.engines import cpu
+from gcmf.data import zeros
+from gcmf.engines import cpu, select
 from gcmf.engines.cluster import client
 from gcmf.engines.cluster import engine as engine_module
 from gcmf.engines.cluster.engine import ATTEMPTS, ClusterEngine
@@ -264,3 +266,25 @@ def test_an_error_of_a_task_is_raised_here(dask):
     engine._shares.clear()
     with pytest.raises(StorageError, match="must see the files"):
         engine.sweep(0, sample.given)
+
+
+#: Fits with all that engines may be asked for.
+KINDS = ("covariates and counts", "scales and mates", "drawn zeros", "more precise than float32", "chains with scales")
+
+
+@pytest.mark.parametrize("case", KINDS)
+def test_whole_fits_agree_and_go_on_from_a_checkpoint(case, monkeypatch, tmp_path):
+    """The bound is that of one machine, and a fit that goes on ends with the bits of one that nobody has stopped."""
+    for name, value in {"MANY": 1000, "PER_ENTITY": 4, "PER_CELL": 5}.items():
+        monkeypatch.setattr(zeros, name, value)
+    workers = {"a": 1, "b": 2}
+    monkeypatch.setitem(select.ENGINES, "nearby", lambda problem, dtype, n_threads: engine_of(problem, dtype, workers))
+    make, options = test_resume.CASES[case]
+    options = {**options, "n_init": 1, "max_iter": 8, "n_samples": 3, "n_burn": 1}
+    data = make()
+    whole, copies = test_resume.stopped_at(data, tmp_path, **options, device="nearby")
+    alone = test_resume.fit(data, tmp_path / "alone.gcmf", **options, device="cpu")
+    np.testing.assert_allclose(whole.elbo_trace_, alone.elbo_trace_, rtol=1e-5)
+    workers["c"] = 1  # and one more worker changes nothing
+    again = test_resume.fit(data, copies[len(copies) // 2], resume=True, **options, device="nearby")
+    assert test_resume.bits(again) == test_resume.bits(whole)
