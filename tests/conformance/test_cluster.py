@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from test_engines_agree import iterate, make_sample, wide_collection
 
@@ -288,3 +289,20 @@ def test_whole_fits_agree_and_go_on_from_a_checkpoint(case, monkeypatch, tmp_pat
     workers["c"] = 1  # and one more worker changes nothing
     again = test_resume.fit(data, copies[len(copies) // 2], resume=True, **options, device="nearby")
     assert test_resume.bits(again) == test_resume.bits(whole)
+
+
+def test_cells_in_a_folder_are_read_there(tmp_path, monkeypatch):
+    """Nothing is written for workers, who open the files of the collection."""
+    pytest.importorskip("pyarrow")
+    i, j = np.divmod(np.random.default_rng(0).choice(9000, 4000, replace=False), 60)
+    table = pd.DataFrame({"user": i, "item": j, "score": np.random.default_rng(1).normal(size=len(i))})
+    table.to_parquet(tmp_path / "x.parquet")
+    data = Collection.from_parquet({("user", "item"): tmp_path / "x.parquet"}, folder=tmp_path / "cells")
+    monkeypatch.setattr(Store, "_written", None)
+    sample = make_sample(data, FitOptions(n_factors=3), 1)
+    far, near = (
+        engine_of(sample.problem, "float32", WORKERS[2]),
+        CpuEngine(sample.problem, dtype="float32", n_threads=1),
+    )
+    swept = [iterate(engine, sample.state.copy(), sample.given) for engine in (far, near)]
+    np.testing.assert_array_equal(swept[0]["mean of 0"], swept[1]["mean of 0"])

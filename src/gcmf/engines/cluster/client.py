@@ -160,7 +160,7 @@ def connected(n_threads: int) -> Iterator[None]:
             n_workers=n_processes, threads_per_worker=n_threads // n_processes, dashboard_address=None,
             silence_logs=logging.CRITICAL, preload=["gcmf.engines.cluster.deaf"],
         ) as cluster,
-        distributed.Client(cluster),
+        distributed.Client(cluster, direct_to_workers=True),
     ):  # fmt: skip
         yield
 
