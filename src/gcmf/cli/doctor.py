@@ -16,8 +16,8 @@ from rich.text import Text
 import gcmf
 from gcmf.cli.terminal import AsJson, console, plain_table, show_json
 
-_PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors", "narwhals", "duckdb", "pyarrow", "distributed",
-             "adbc-driver-postgresql", "polars", "anndata", "mudata", "h5py")  # fmt: skip
+_PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors", "narwhals", "duckdb", "pyarrow",
+             "distributed", "adbc-driver-postgresql", "polars", "anndata", "mudata", "h5py")  # fmt: skip
 
 
 def doctor(as_json: AsJson = False) -> None:
