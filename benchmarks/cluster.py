@@ -78,7 +78,7 @@ def alone(data: gcmf.Collection) -> tuple[str, np.ndarray]:
 
 def on_workers(data: gcmf.Collection, n_workers: int, *, direct: bool) -> tuple[str, np.ndarray]:
     """The cluster engine on so many processes."""
-    started = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    started = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     with (
         LocalCluster(**started, silence_logs=logging.CRITICAL) as cluster,
         Client(cluster, direct_to_workers=direct) as client,

@@ -32,6 +32,8 @@ import killed  # noqa: E402 - it stands beside the tests
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+#: Sweeps of a fit, before chains begin.
+SWEEPS = 10
 #: Seconds in which a process must end when who started it is gone, and in which lost workers must be there again.
 SOON = 60.0
 
@@ -39,7 +41,7 @@ SOON = 60.0
 def workers(case: str, n: int, *, n_workers: int = 4) -> tuple[int, int]:
     """Kill a worker in each of n fits; how many of these were hit before they ended, and how many had other bits."""
     moment, n_killed, n_wrong = random.Random(f"workers {case}"), 0, 0
-    started = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
+    started = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         tempfile.TemporaryDirectory() as name,
         LocalCluster(**started, silence_logs=logging.CRITICAL) as cluster,
@@ -76,7 +78,7 @@ def workers(case: str, n: int, *, n_workers: int = 4) -> tuple[int, int]:
 def fitted(case: str, folder: Path) -> str:
     """The digest of a fit of this process, from its beginning."""
     with redirect_stdout(io.StringIO()):
-        return str(killed.digest(killed.fitted(case, folder / f"{time.monotonic_ns()}.gcmf", 1, "dask")))
+        return str(killed.digest(killed.fitted(case, folder / f"{time.monotonic_ns()}.gcmf", 1, "dask", SWEEPS)))
 
 
 def drivers(case: str, n: int) -> tuple[int, int, int]:
@@ -107,7 +109,7 @@ def drivers(case: str, n: int) -> tuple[int, int, int]:
 
 def begin(case: str, path: Path) -> subprocess.Popen[str]:
     """A fit on workers of its own."""
-    command = [sys.executable, str(FOLDER / "killed.py"), case, str(path), "2", "dask"]
+    command = [sys.executable, str(FOLDER / "killed.py"), case, str(path), "2", "dask", str(SWEEPS)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 

@@ -204,7 +204,7 @@ def test_without_dask_the_extra_is_named(monkeypatch):
 def dask():
     """A client of two workers, which are threads of this process; it is the current one."""
     distributed = pytest.importorskip("distributed", reason="no Dask here: pip install 'gcmf[dask]'")
-    started = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    started = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(**started, silence_logs=logging.CRITICAL) as local, distributed.Client(local) as own:
         yield own
 
@@ -242,6 +242,23 @@ def test_fits_by_dask_are_those_of_one_machine(dask, method, tmp_path):
     gc.collect()
     assert list(tmp_path.iterdir()) == [], "files go with the fit"
     assert not [name for name in dask.who_has() if "answer" in name], "and so does what workers have"
+
+
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
+def test_long_questions_are_not_sent_with_tasks(dask, monkeypatch):
+    """Where rows have priors of their own, a question is as long as what is told."""
+    monkeypatch.setattr(client, "LONG", 1000)
+    data, n_long = test_resume.known(), []
+    tell = client.DaskCluster.tell
+    monkeypatch.setattr(
+        client.DaskCluster, "tell", lambda self, given: n_long.append(type(given[0]).__name__) or tell(self, given)
+    )
+    far, near = (
+        GCMF(3, random_state=0, progress=False, n_threads=1, device=device, max_iter=3).fit(data)
+        for device in ("dask", "cpu")
+    )
+    np.testing.assert_allclose(far.elbo_trace_, near.elbo_trace_, rtol=1e-5)
+    assert {"Question", "Parameters"} == set(n_long)
 
 
 @pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")

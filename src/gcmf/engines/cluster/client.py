@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Processes of a cluster that a fit starts by itself.
 MAX_PROCESSES = 4
+#: Bytes of a question that is not sent with the task that asks it, which the scheduler would keep.
+LONG = 1 << 18
 #: Seconds to wait for a worker when none is left.
 PATIENCE = 60.0
 
@@ -72,13 +74,13 @@ class DaskCluster:
         """Submit the making of some rows' engine: Dask does it again where a worker is lost."""
         return self._client.submit(_held, recipe, pure=False, workers=[worker], allow_other_workers=True)
 
-    def tell(self, parameters: list[Parameters]) -> list[Handle]:
+    def tell(self, parameters: Sequence[Any]) -> list[Handle]:
         """Scatter: workers fetch from each other what their tasks need.
 
         To `broadcast` would be to wait forever where a worker is lost on the way (distributed 2026.8).
         """
         try:
-            found: list[Handle] = self._client.scatter(parameters, hash=False)
+            found: list[Handle] = self._client.scatter(list(parameters), hash=False)
         except Exception as error:  # of whatever kind: arrays go nowhere but to workers, some of which may be dying
             raise LostError from error
         return found
@@ -87,9 +89,12 @@ class DaskCluster:
         """Submit a task for each question, and gather; Dask does again what was lost with a worker."""
         from distributed import KilledWorker  # noqa: PLC0415
 
+        asked: Sequence[Any] = [question for _, _, question, _ in questions]
+        if max(question.nbytes for question in asked) > LONG:
+            asked = self.tell(asked)
         tasks = [
             self._client.submit(answer, held, question, *told, pure=False, workers=[worker], allow_other_workers=True)
-            for worker, held, question, told in questions
+            for (worker, held, _, told), question in zip(questions, asked, strict=True)
         ]
         try:
             found: list[Any] = self._client.gather(tasks)
@@ -157,7 +162,7 @@ def connected(n_threads: int) -> Iterator[None]:
     n_processes = min(n_threads, MAX_PROCESSES)
     with (
         distributed.LocalCluster(
-            n_workers=n_processes, threads_per_worker=n_threads // n_processes, dashboard_address=None,
+            n_workers=n_processes, threads_per_worker=n_threads // n_processes, dashboard_address=":0",
             silence_logs=logging.CRITICAL, preload=["gcmf.engines.cluster.deaf"],
         ) as cluster,
         distributed.Client(cluster, direct_to_workers=True),

@@ -59,6 +59,11 @@ class Question:
     factor: int = 0
     """Which one `lean` is asked for."""
 
+    @property
+    def nbytes(self) -> int:
+        """About how long it is: priors may be of each row."""
+        return sum(array.nbytes for array in self.given.priors[0] if isinstance(array, np.ndarray))
+
 
 class Held:
     """The cells of some rows. Where it is moved to, it is made again from its recipe."""
