@@ -22,8 +22,11 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import dask
 import psutil
 from distributed import Client, LocalCluster
+
+from gcmf.engines.cluster.client import RESTARTED
 
 FOLDER = Path(__file__).parents[1] / "tests" / "faults"
 sys.path.insert(0, str(FOLDER))
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 #: Sweeps of a fit, before chains begin.
 SWEEPS = 10
 #: Seconds in which a process must end when who started it is gone, and in which lost workers must be there again.
-SOON = 60.0
+SOON = 300.0
 
 
 def workers(case: str, n: int, *, n_workers: int = 4) -> tuple[int, int]:
@@ -44,6 +47,7 @@ def workers(case: str, n: int, *, n_workers: int = 4) -> tuple[int, int]:
     started = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (
         tempfile.TemporaryDirectory() as name,
+        dask.config.set(RESTARTED),
         LocalCluster(**started, silence_logs=logging.CRITICAL) as cluster,
         Client(cluster) as client,
     ):
@@ -54,13 +58,8 @@ def workers(case: str, n: int, *, n_workers: int = 4) -> tuple[int, int]:
         seconds = time.monotonic() - begun
         while n_killed < n:
             ended, hit = threading.Event(), threading.Event()
-
-            def kill(ended: threading.Event = ended, hit: threading.Event = hit) -> None:
-                if not ended.wait(moment.uniform(0.0, 0.9 * seconds)):
-                    os.kill(moment.choice([nanny.pid for nanny in cluster.workers.values()]), signal.SIGKILL)
-                    hit.set()
-
-            killer = threading.Thread(target=kill)
+            doomed = moment.choice([nanny.pid for nanny in cluster.workers.values()])
+            killer = threading.Thread(target=kill, args=(doomed, moment.uniform(0.0, 0.9 * seconds), ended, hit))
             killer.start()
             begun = time.monotonic()
             found = fitted(case, folder)
@@ -75,6 +74,13 @@ def workers(case: str, n: int, *, n_workers: int = 4) -> tuple[int, int]:
             )  # fmt: skip
             client.wait_for_workers(n_workers, timeout=SOON)
     return n_killed, n_wrong
+
+
+def kill(pid: int, seconds: float, ended: threading.Event, hit: threading.Event) -> None:
+    """Kill a process after so many seconds, unless the fit has ended by then."""
+    if not ended.wait(seconds):
+        os.kill(pid, signal.SIGKILL)
+        hit.set()
 
 
 def fitted(case: str, folder: Path) -> str:

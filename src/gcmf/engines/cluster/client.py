@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Processes of a cluster that a fit starts by itself.
 MAX_PROCESSES = 4
+#: Dask gives a lost worker up if it is not there again in time: on a busy machine that may take longer than 15 seconds.
+RESTARTED = {"distributed.deploy.lost-worker-timeout": "1 hour"}
 #: Bytes of a question that is not sent with the task that asks it, which the scheduler would keep.
 LONG = 1 << 18
 #: Seconds to wait for a worker when none is left.
@@ -161,6 +163,7 @@ def connected(n_threads: int) -> Iterator[None]:
         return
     n_processes = min(n_threads, MAX_PROCESSES)
     with (
+        dask.config.set(RESTARTED),
         distributed.LocalCluster(
             n_workers=n_processes, threads_per_worker=n_threads // n_processes, dashboard_address=":0",
             silence_logs=logging.CRITICAL, preload=["gcmf.engines.cluster.deaf"],
