@@ -133,6 +133,14 @@ def test_lost_workers_change_no_bit():
     assert_same(runs)
 
 
+def test_workers_that_are_not_there_yet_are_waited_for():
+    sample, late = make_sample(DATA["listed"](), FitOptions(n_factors=2), 1), Unsteady(10**6)
+    late.wait = lambda: late.n_threads.update(a=1)
+    engine = ClusterEngine(sample.problem, dtype="float32", cluster=late)
+    engine.place(sample.state)
+    assert np.isfinite(engine.sweep(0, sample.given).square).all()
+
+
 def test_workers_that_are_always_lost_are_given_up(monkeypatch):
     monkeypatch.setattr("gcmf.engines.cluster.engine.time.sleep", lambda seconds: None)
     sample, workers = make_sample(DATA["listed"](), FitOptions(n_factors=2), 1), Unsteady(1, a=1)

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import gcmf
+from gcmf.errors import ClusterError
 
 pytest.importorskip("distributed", reason="no Dask here: pip install 'gcmf[dask]'")
+import dask
 import psutil
 
 
@@ -48,3 +50,9 @@ def test_a_worker_killed_in_the_middle_changes_no_bit():
     np.testing.assert_array_equal(hit.elbo_trace_, left_alone.elbo_trace_)
     np.testing.assert_array_equal(hit.predict("a-b"), left_alone.predict("a-b"))
     assert not [process for process in workers() if process.is_running()]
+
+
+def test_a_scheduler_that_is_not_there_is_named():
+    nowhere = {"scheduler-address": "tcp://127.0.0.1:9", "distributed.comm.timeouts.connect": "500ms"}
+    with dask.config.set(nowhere), pytest.raises(ClusterError, match="no scheduler of Dask at tcp"):
+        gcmf.GCMF(2, device="dask", progress=False).fit({("a", "b"): np.eye(6)})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gcmf.engines.cluster.worker import Held, answer
-from gcmf.errors import ClusterError, MissingExtraError
+from gcmf.errors import ClusterError, MissingExtraError, StorageError
 from gcmf.locks import beside, lock, remove_stale
 
 if TYPE_CHECKING:
@@ -109,10 +109,16 @@ class DaskCluster:
         import dask  # noqa: PLC0415
 
         target = Path(dask.config.get("temporary-directory", None) or tempfile.gettempdir()) / "gcmf-cells"
-        remove_stale(target)
         folder = beside(target)
-        folder.mkdir(parents=True)
-        handle = os.open(folder, os.O_RDONLY)
+        try:
+            remove_stale(target)
+            folder.mkdir(parents=True)
+            handle = os.open(folder, os.O_RDONLY)
+        except OSError as error:
+            msg = (
+                f"Cannot make a folder for cells in {target.parent}: {error.strerror}. Set Dask's temporary-directory."
+            )
+            raise StorageError(msg) from error
         lock(handle)
         return folder, handle
 
@@ -157,8 +163,8 @@ def connected(n_threads: int) -> Iterator[None]:
     else:
         yield
         return
-    if dask.config.get("scheduler-address", None):
-        with distributed.Client():
+    if address := dask.config.get("scheduler-address", None):
+        with _client(distributed, address):
             yield
         return
     n_processes = min(n_threads, MAX_PROCESSES)
@@ -167,10 +173,22 @@ def connected(n_threads: int) -> Iterator[None]:
         distributed.LocalCluster(
             n_workers=n_processes, threads_per_worker=n_threads // n_processes, dashboard_address=":0",
             silence_logs=logging.CRITICAL, preload=["gcmf.engines.cluster.deaf"],
+            memory_limit=0,  # pages of mapped files would count, which the system takes back by itself
         ) as cluster,
         distributed.Client(cluster, direct_to_workers=True),
     ):  # fmt: skip
         yield
+
+
+def _client(distributed: Any, address: str) -> Any:  # noqa: ANN401 - Dask has no types
+    try:
+        return distributed.Client(address)
+    except OSError as error:
+        msg = (
+            f"There is no scheduler of Dask at {address}, which Dask's configuration names (scheduler-address, or"
+            " DASK_SCHEDULER_ADDRESS). Start one, or name another."
+        )
+        raise ClusterError(msg) from error
 
 
 def _dask() -> Any:  # noqa: ANN401 - a module without types

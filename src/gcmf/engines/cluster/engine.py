@@ -169,7 +169,9 @@ class ClusterEngine(HostState):
 
     def _shares_of(self, e: int, cluster: Cluster) -> list[_Share]:
         """Who has which rows; all are shared out anew when others work."""
-        workers = cluster.workers() or self._workers
+        workers = cluster.workers()
+        if not workers:
+            raise client.LostError
         if workers != self._workers:
             self._workers = workers
             self._shares.clear()
