@@ -255,7 +255,7 @@ def test_fits_by_dask_are_those_of_one_machine(dask, method, tmp_path):
 @pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
 def test_long_questions_are_not_sent_with_tasks(dask, monkeypatch):
     """Where rows have priors of their own, a question is as long as what is told."""
-    monkeypatch.setattr(client, "LONG", 1000)
+    monkeypatch.setattr(client, "LONG", 300)
     data, n_long = test_resume.known(), []
     tell = client.DaskCluster.tell
     monkeypatch.setattr(
