@@ -79,11 +79,13 @@ fuzz: setup
 
 # kill -9, signals and other faults, 100 of each kind, and 20,000 broken files; the tests make a few.
 KILLS ?= 100
+WORKERS ?= 20
 FILES ?= 10000
 
 faults: setup
 	GCMF_FAULTS=$(KILLS) $(BIN)/python -m pytest tests/faults
 	$(BIN)/python -m fuzz.kills --n $(KILLS)
+	$(BIN)/python -m fuzz.workers --n $(WORKERS)
 	$(BIN)/python -m fuzz.mutations --n $(FILES)
 
 # One process for long: thousands of fits, and eight threads that ask a model while it is replaced.

@@ -351,7 +351,7 @@ def test_the_most_factors_that_a_fit_takes_by_itself():
 
 
 def test_an_unknown_device_is_refused_before_the_data_are_looked_at():
-    message = "The 'device' parameter must be one of 'auto', 'cpu', 'gpu', 'reference'. Got 'tpu' instead."
+    message = "The 'device' parameter must be one of 'auto', 'cpu', 'gpu', 'dask', 'reference'. Got 'tpu' instead."
     with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
         fit(None, FitOptions(device="tpu"), np.random.default_rng(0), ())
 

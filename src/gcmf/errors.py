@@ -60,6 +60,10 @@ class MissingExtraError(GcmfError, ImportError):
     """A feature needs an optional package that is not installed."""
 
 
+class ClusterError(GcmfError, RuntimeError):
+    """The workers of a cluster are gone, and none came back."""
+
+
 class ConvergenceWarning(UserWarning):
     """A fit ended before it converged."""
 

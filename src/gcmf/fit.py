@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.carried import pack_generator, part, refuse, unpack_generator
-from gcmf.engines.select import engine_maker
+from gcmf.engines.select import connected, engine_maker
 from gcmf.engines.threads import available_threads, single_threaded_blas
 from gcmf.errors import OptionError
 from gcmf.interrupts import Interrupts
@@ -113,7 +113,8 @@ class _Fitting:
     def go(self) -> Fit:
         """Return the best run."""
         options, spec = self._options, self._spec
-        with Interrupts() as interrupts, single_threaded_blas():
+        workers = connected(options.device, n_threads=self._n_threads)
+        with Interrupts() as interrupts, single_threaded_blas(), workers:
             first = 0 if self._before is None else part(self._before, "start")
             if type(first) is not int or not 0 <= first <= len(self._starts):
                 refuse("start", f"is {first!r}, of {len(self._starts)}")

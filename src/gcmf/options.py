@@ -105,8 +105,8 @@ class FitOptions:
     dtype: str = "float32"
     """Precision of the factors while fitting; sums, bounds and small solves are always float64."""
     device: str = "auto"
-    """Engine: "auto", "cpu" (compiled), "gpu" (CUDA) or "reference" (NumPy, slow, for checking); "auto" is a GPU for
-    large data where there is one, else "cpu". `engines/select.py` checks it."""
+    """Engine: "auto", "cpu" (compiled), "gpu" (CUDA), "dask" (a cluster) or "reference" (NumPy, slow, for checking);
+    "auto" is a GPU for large data where there is one, else "cpu". `engines/select.py` checks it."""
     n_threads: int | None = None
     """Threads, at most; None takes the cores this process may use."""
     keep: Keep = "auto"

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+import cluster
 import gpu
 from gcmf import Collection, Relation
 from gcmf.engines import cpu, layout
@@ -48,6 +49,7 @@ ENGINES = (
     pytest.param(in_one_go, id="cpu"),
     pytest.param(cell_by_cell, id="cpu, cell by cell"),
     pytest.param(partial(RemoteEngine, in_one_go), id="remote"),
+    pytest.param(cluster.nearby, id="cluster"),
     pytest.param(gpu.on_device, id="gpu", marks=gpu.on_gpu),
     pytest.param(gpu.in_pieces, id="gpu, in pieces", marks=gpu.on_gpu),
 )
@@ -235,8 +237,8 @@ def test_threads_do_not_change_a_bit(monkeypatch, layout, dtype):
     runs = []
     for n_threads in (1, 2, 5):
         engine = CpuEngine(sample.problem, dtype=dtype, n_threads=n_threads)
-        assert min(map(len, engine._edges)) > 2, "several ranges per set, or the test shows nothing"
-        assert any(len(laid.pieces) for laid in engine._layouts), "rows in pieces, or the test shows less"
+        assert min(map(len, engine._edges.values())) > 2, "several ranges per set, or the test shows nothing"
+        assert any(len(laid.pieces) for laid in engine._layouts.values()), "rows in pieces, or the test shows less"
         runs.append(iterate(engine, sample.state.copy(), sample.given))
     for other in runs[1:]:
         for what, value in runs[0].items():

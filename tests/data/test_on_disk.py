@@ -295,3 +295,26 @@ def test_what_a_killed_process_left_is_removed(ratings, tmp_path, monkeypatch):
     monkeypatch.setattr("gcmf.locks.STALE_SECONDS", -1.0)
     gcmf.Collection.from_parquet({("user", "movie"): ratings}, folder=folder)
     assert {entry.name for entry in tmp_path.iterdir()} == {"ratings.parquet", "cells", "other"}
+
+
+# --- Dask ---------------------------------------------------------------------------------------------------
+
+
+def test_dask_frames_are_read_partition_by_partition(tmp_path):
+    """The same files as of one table; nothing is computed again when the frame is the same, and nothing else stays."""
+    frames = pytest.importorskip("dask.dataframe", reason="no Dask here: pip install 'dask[dataframe]'")
+    i, j, x = listing()
+    table = pd.DataFrame({"user": i, "item": j, "score": x})
+    table.to_parquet(tmp_path / "one.parquet")
+    frame = frames.from_pandas(table, npartitions=4)
+    expected = gcmf.Collection.from_parquet({("user", "item"): tmp_path / "one.parquet"}, folder=tmp_path / "one")
+    for _ in range(2):
+        data = gcmf.Collection.from_dask({("user", "item"): frame}, folder=tmp_path / "four")
+        (tmp_path / "four" / "witness").touch()  # gone if the folder were made again
+    assert (tmp_path / "four" / "witness").exists()
+    ours, theirs = data.relations["user-item"].cells, expected.relations["user-item"].cells
+    assert_same(ours.rows, theirs.rows)
+    assert_same(ours.cols, theirs.cols)
+    assert not list((tmp_path / "four").glob("parquet"))
+    with pytest.raises(DataError, match="takes Dask data frames, not DataFrame"):
+        gcmf.Collection.from_dask({("user", "item"): table}, folder=tmp_path / "other")

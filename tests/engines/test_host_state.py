@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+import cluster
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.model.posterior import Moments
@@ -19,6 +20,7 @@ ENGINES = {
     "reference": ("float64", ReferenceEngine),
     "cpu in float64": ("float64", partial(CpuEngine, dtype="float64", n_threads=1)),
     "cpu in float32": ("float32", partial(CpuEngine, dtype="float32", n_threads=1)),
+    "on workers": ("float32", partial(cluster.nearby, dtype="float32")),
     "in another process": ("float32", partial(RemoteEngine, CpuEngine, dtype="float32", n_threads=1)),
 }
 RTOL = {np.dtype("float64"): 1e-12, np.dtype("float32"): 1e-6}

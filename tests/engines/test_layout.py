@@ -24,7 +24,7 @@ def _small_matrices(monkeypatch):
 def layouts(x, likelihood="gaussian", **options):
     """The two sides of one relation."""
     _, problem = build(Collection([Relation("x", "a", "b", x, likelihood, **options)]), FitOptions())
-    return Layout.of(problem, np.dtype("float32"))
+    return Layout.of(problem, np.dtype("float32")).values()
 
 
 def how(side):
@@ -55,7 +55,7 @@ def test_rows_that_a_relation_does_not_have_are_no_holes():
     x[4] = np.nan
     data = Collection([Relation("x", "a", "b", x)], entities={"b": range(9)})
     _, problem = build(data, FitOptions())
-    rows, cols = Layout.of(problem, np.dtype("float32"))
+    rows, cols = Layout.of(problem, np.dtype("float32")).values()
     assert rows.matrices[0].x.shape == (5, 5)
     assert rows.matrices[0].place.tolist() == [0, 1, 2, 3, 4, 4, 5]
     assert cols.n_visited.tolist() == [0] * 9
@@ -91,7 +91,7 @@ def test_values_are_not_copied_whatever_the_precision_and_read_from_either_side(
         held = data.relations["x"].cells
         assert held.dense == (not thin or 1 in shape)
         spec, problem = build(data, FitOptions())
-        for laid, side in zip(Layout.of(problem, np.dtype("float32")), (held.rows, held.cols), strict=True):
+        for laid, side in zip(Layout.of(problem, np.dtype("float32")).values(), (held.rows, held.cols), strict=True):
             assert side.value.dtype == (np.float64 if likelihood == "gaussian" else np.float32)
             assert laid.blocks.get("listed").get("value") is side.value
             assert (held.cols.value is held.rows.value) == held.dense

@@ -1,4 +1,6 @@
-"""A fit with a checkpoint after every sweep, for others to kill: `python killed.py CASE PATH THREADS`.
+"""A fit with a checkpoint after every sweep, for others to kill.
+
+`python killed.py CASE PATH THREADS [DEVICE [SWEEPS]]`
 
 It goes on from PATH if there is something, says "started" before its first sweep, and at its end a digest of the model.
 """
@@ -14,6 +16,7 @@ from scipy import sparse
 
 import gcmf
 from gcmf.data import zeros
+from gcmf.engines import cpu
 from gcmf.errors import ConvergenceWarning
 
 PROPER = gcmf.Priors(alpha_shape=1, alpha_rate=1, tau_shape=1, tau_rate=1)
@@ -53,20 +56,23 @@ def digest(model):
     return found.hexdigest()
 
 
-def fitted(case, path, n_threads):
+def fitted(case, path, n_threads, device="auto", sweeps=60):
     """A model of a case; it goes on from the checkpoint, if there is one."""
     zeros.MANY, zeros.PER_ENTITY, zeros.PER_CELL = 1000, 4, 5
     warnings.simplefilter("ignore", ConvergenceWarning)
+    if device == "dask":
+        cpu.RANGE_COST = 500  # so that every worker has something to do
     model = gcmf.GCMF(
-        random_state=0, progress=False, n_threads=int(n_threads), checkpoint=path, checkpoint_every=0, **CASES[case]
-    )
+        random_state=0, progress=False, n_threads=int(n_threads), checkpoint=path, checkpoint_every=0, device=device,
+        **CASES[case] | {"max_iter": min(CASES[case]["max_iter"], int(sweeps))},
+    )  # fmt: skip
     collection = data()
     print("started", flush=True)
     return model.fit(collection, resume=True)
 
 
-def main(case, path, n_threads):
-    print(digest(fitted(case, path, n_threads)), flush=True)
+def main(*given):
+    print(digest(fitted(*given)), flush=True)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import platform
 import time
 import warnings
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from typing import Any
 
 import typer
@@ -16,7 +17,7 @@ import gcmf
 from gcmf.cli.terminal import AsJson, console, plain_table, show_json
 
 _PACKAGES = ("numpy", "scipy", "numba", "pandas", "scikit-learn", "safetensors", "narwhals", "duckdb", "pyarrow",
-             "adbc-driver-postgresql", "polars", "anndata", "mudata", "h5py")  # fmt: skip
+             "distributed", "adbc-driver-postgresql", "polars", "anndata", "mudata", "h5py")  # fmt: skip
 
 
 def doctor(as_json: AsJson = False) -> None:
@@ -40,7 +41,12 @@ def _examine() -> dict[str, Any]:
         "system": platform.platform(),
         "packages": {name: _version(name) for name in _PACKAGES},
         "threads": available_threads(),
-        "devices": ["cpu", *(["gpu"] if find_device() else []), "reference"],
+        "devices": [
+            "cpu",
+            *(["gpu"] if find_device() else []),
+            *(["dask"] if find_spec("distributed") else []),
+            "reference",
+        ],
         "cache": os.environ.get("NUMBA_CACHE_DIR") or "beside the code, in __pycache__",
         "self_test": _self_test(),
     }

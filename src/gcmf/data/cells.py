@@ -108,6 +108,8 @@ class Side:
         counts = self.covered * len(self.members)
         if not self.stride:
             return counts - np.diff(np.concatenate([[0], np.cumsum(holes(self.value))])[self.indptr])
+        if not self.covered.any():
+            return counts
         # By rows of the matrix, as it lies, whatever side this is.
         matrix, along = (self.matrix, 1) if self.stride == 1 else (self.matrix.T, 0)
         step = max(_BLOCK // matrix.shape[1], 1)

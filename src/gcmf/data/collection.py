@@ -17,7 +17,7 @@ from gcmf.data.bound import align, bind
 from gcmf.data.checks import brought_ids, collection_faults
 from gcmf.data.covariates import is_table, read_table, table_ids
 from gcmf.data.files import making
-from gcmf.data.parquet import parquet_source, relation_key
+from gcmf.data.parquet import dask_source, parquet_source, relation_key
 from gcmf.data.relation import Relation
 from gcmf.data.schema import TIMES, Schema
 from gcmf.data.sorting import OnDisk
@@ -112,6 +112,15 @@ class Collection:
         itself cannot be given here.
         """
         return cls._on_disk(folder, *parquet_source(sources))
+
+    @classmethod
+    def from_dask(cls, frames: Mapping[Any, Any], *, folder: str | Path) -> Collection:
+        """Return the collection of Dask data frames that no machine could hold: their cells go to files in a folder.
+
+        As `from_parquet`, with a Dask data frame in the place of each file. Its partitions are written by whoever
+        computes them, the workers of the current client if there is one: all of them must see the folder.
+        """
+        return cls._on_disk(folder, *dask_source(frames))
 
     @classmethod
     def _on_disk(cls, folder: str | Path, made_of: str, read: Read) -> Collection:

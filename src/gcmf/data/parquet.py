@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,27 @@ def parquet_source(sources: Mapping[Any, str | Path]) -> tuple[str, Callable[[Fi
 
     def read(files: Files) -> tuple[list[Relation], None]:
         return [_read(*key, path, files) for key, path in named], None
+
+    return digest(parts), read
+
+
+def dask_source(frames: Mapping[Any, Any]) -> tuple[str, Callable[[Files], tuple[list[Relation], None]]]:
+    """The same of Dask data frames, which are written as Parquet first, partition by partition."""
+    named = [(relation_key(key), frame) for key, frame in frames.items()]
+    for (name, *_), frame in named:
+        if not (hasattr(frame, "to_parquet") and hasattr(frame, "npartitions")):
+            msg = f"relation {name!r}: from_dask takes Dask data frames, not {type(frame).__name__}."
+            raise DataError(msg)
+    # Dask names a frame by what it is computed from.
+    parts = [repr((key, getattr(frame, "_name", id(frame)))) for key, frame in named]
+
+    def read(files: Files) -> tuple[list[Relation], None]:
+        staged, relations = files.folder / "parquet", []
+        for key, frame in named:
+            frame.to_parquet(str(staged), write_index=False)
+            relations.append(_read(*key, staged, files))
+            shutil.rmtree(staged)
+        return relations, None
 
     return digest(parts), read
 

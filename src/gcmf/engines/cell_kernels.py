@@ -388,7 +388,7 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
         if measuring or not squares:
             _predict(block, b, at_first, n, scratch, real)
         if block.draw_chunk != 0 and not measuring:
-            begin_stream(array_of(scratch.stream, None, np.uint64), rows.key, chunk, row, b + 1)
+            begin_stream(array_of(scratch.stream, None, np.uint64), rows.key, chunk, rows.first_row + row, b + 1)
             call(
                 block.draw_chunk,
                 (n, scratch.x.address, scratch.m.address, scratch.seen.address, block.zero_weight,

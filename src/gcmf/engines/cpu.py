@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -48,14 +48,32 @@ _NO_PIECES = np.iinfo(np.int64).max
 _NO_ORDER = np.zeros(0, np.int64)
 
 
+class Part(NamedTuple):
+    """Some rows of one entity set, which an engine is to sweep to the bits that they would have among all others.
+
+    What is summed over rows is summed by *strips* of them, so that sums are the same however strips come together.
+    """
+
+    first: int
+    """Which row of the set the first one is."""
+    edges: Array | None
+    """Its ranges of rows, which are ranges of the set; None for a whole set whose rows depend on each other."""
+    strips: Array
+    """Strip s is ranges strips[s] to strips[s + 1], (S + 1,); of a whole set there is one, whatever this says."""
+    ways: dict[int, int]
+    """How cells are summed, by layer: see `ways_of`."""
+
+
 class CpuEngine(HostState):
     """Numba kernels over row ranges, in float32 as long as that is precise enough, or in float64.
 
-    Every thread runs the same kernel, which takes one range of rows after the other until none is left.
+    Every thread runs the same kernel, which takes one range of rows after the other until none is left. Of a part, all
+    that is summed over rows has one more axis, the first, of strips; its problem has blocks of one set alone.
     """
 
-    def __init__(self, problem: Problem, *, dtype: str, n_threads: int) -> None:
+    def __init__(self, problem: Problem, *, dtype: str, n_threads: int, part: Part | None = None) -> None:
         super().__init__(problem)
+        self._part = part
         blocks = [block for blocks in problem.blocks for block in blocks]
         self._least_squares = sorted({block.relation for block in blocks if block.likelihood.least_squares})
         self._completes = [np.array([problem.measured(e, b) for b in range(len(blocks))])
@@ -67,10 +85,11 @@ class CpuEngine(HostState):
     def _work_in(self, dtype: str) -> None:
         """Choose the working precision, and lay out the cells for it."""
         self._dtype = np.dtype(dtype)
-        self._layouts = Layout.of(self._problem, self._dtype)
-        self._edges = [
-            _row_ranges(layout.cost, order) for layout, order in zip(self._layouts, self._orders, strict=True)
-        ]
+        part = self._part
+        self._layouts = Layout.of(self._problem, self._dtype, None if part is None else part.ways)
+        cut = None if part is None else part.edges
+        self._edges = {e: row_ranges(layout.cost, self._orders[e]) if cut is None else cut
+                       for e, layout in self._layouts.items()}  # fmt: skip
         self._passes: dict[tuple[int, int], _Pass] = {}
         self._pairs: dict[tuple[int, int], Array] = {}
         self._products: dict[int, Array] = {}
@@ -95,49 +114,55 @@ class CpuEngine(HostState):
             work.rows.set(parts=parts, longest=layout.longest)
             work.run(sum_pieces, len(parts))
         scaling = no_scaling(self._problem, given)
+        scaling = np.zeros((*work.strips, *scaling.shape)) if scaling.size else scaling
         work.sweep(scaled=bool(scaling.size))
         work.rows.set(longest=_NO_PIECES)
-        totals = np.full(self._problem.n_relations, np.nan)
-        totals[layout.relations[measured]] = work.totals.sum(axis=0)[measured]
-        square, log_var = np.zeros((2, given.on.shape[1]))
+        totals = np.full((*work.strips, self._problem.n_relations), np.nan)
+        totals[..., layout.relations[measured]] = work.add(work.totals)[..., measured]
+        K = given.on.shape[1]
+        sums = np.zeros((*work.strips, 2, K))
         # In the order of the rows: the same bits for any number of threads.
-        square[on], log_var[on] = work.sums.sum(axis=0)[:, : len(on)]
-        bias = work.bias_sums.sum(axis=0)
-        places = np.append(on, [len(square), len(square) + 1])
+        sums[..., on] = work.add(work.sums)[..., : len(on)]
+        bias = work.add(work.bias_sums)
+        places = np.append(on, [K, K + 1])
         if scaling.size:
-            scaling[np.ix_(layout.relations[measured], places, on)] = work.scaling(measured, len(on))
+            m, rows, cols = np.ix_(layout.relations[measured], places, on)
+            scaling[..., m, rows, cols] = work.scaling(measured, len(on))
         if layout.once.any():
             once, relations, times = layout.once, layout.relations[layout.once], layout.times[layout.once]
             work = self._prepare(e, on, given, once)
             work.draw(self._problem.blocks[e], given.key, e, again=True)
             work.settle()
-            totals[relations] = times * work.totals.sum(axis=0)[once]
+            totals[..., relations] = times * work.add(work.totals)[..., once]
             if scaling.size:
-                scaling[np.ix_(relations, places, on)] = times[:, None, None] * work.scaling(once, len(on))
-        return Swept(totals, square, log_var, layout.layers, bias, scaling)
+                m, rows, cols = np.ix_(relations, places, on)
+                scaling[..., m, rows, cols] = times[:, None, None] * work.scaling(once, len(on))
+        return Swept(totals, sums[..., 0, :], sums[..., 1, :], layout.layers, bias, scaling)
 
     def measure(self, given: Given) -> Floats:
         """Summed values of the cells per relation, at the current parameters."""
-        result = np.empty(self._problem.n_relations)
+        result: Floats = np.zeros(0)
         for e, layout in self._row_sides():
             wanted = layout.row_side
             work = self._prepare(e, np.arange(given.on.shape[1]), given, wanted)
             work.run(measure_rows)
-            result[layout.relations[wanted]] = (layout.times * work.totals.sum(axis=0))[wanted]
+            result = result if result.size else np.zeros((*work.strips, self._problem.n_relations))
+            result[..., layout.relations[wanted]] = (layout.times * work.add(work.totals))[..., wanted]
         return result
 
     def weigh(self, given: Given) -> tuple[Floats, Floats]:
         """Gain and energy of each factor in each relation, (M, K) each."""
         K = given.on.shape[1]
-        result = np.zeros((2, self._problem.n_relations, K))
+        result: Floats = np.zeros(0)
         for e, layout in self._row_sides():
             wanted = layout.row_side
             work = self._prepare(e, np.arange(K), given, wanted)
+            result = result if result.size else np.zeros((*work.strips, 2, self._problem.n_relations, K))
             worth = np.zeros((len(self._edges[e]) - 1, 2, len(wanted), work.width))
             work.rows.set(worth=worth)
             work.run(weigh_rows)
-            result[:, layout.relations[wanted]] = (layout.times[:, None] * worth.sum(axis=0))[:, wanted, :K]
-        return result[0], result[1]
+            result[..., layout.relations[wanted], :] = (layout.times[:, None] * work.add(worth))[..., wanted, :K]
+        return result[..., 0, :, :], result[..., 1, :, :]
 
     def lean(self, e: int, k: int, given: Given) -> Floats:
         """What the cells of each row say of factor k, (2, d)."""
@@ -150,7 +175,7 @@ class CpuEngine(HostState):
 
     def _row_sides(self) -> Iterator[tuple[int, Layout]]:
         """The entity sets that hold the rows of some relation: enough to see every cell once."""
-        return ((e, layout) for e, layout in enumerate(self._layouts) if layout.row_side.any())
+        return ((e, layout) for e, layout in self._layouts.items() if layout.row_side.any())
 
     def _prepare(self, e: int, on: Array, given: Given, wanted: Array) -> _Pass:
         """What kernels need for a pass over set e: active columns of the partners, padded, and all else by address."""
@@ -161,7 +186,7 @@ class CpuEngine(HostState):
             for wider in [key for key in self._passes if key[0] == e and key[1] > width + LANES]:
                 del self._passes[wider]
             layout, edges = self._layouts[e], self._edges[e]
-            self._passes[e, width] = _Pass(layout, edges, width, self._threads, self._orders[e])
+            self._passes[e, width] = _Pass(layout, edges, width, self._threads, self._orders[e], self._part)
             for b, block in enumerate(blocks):
                 partner_bias = np.zeros(self._problem.sizes[block.other], self._dtype)
                 self._passes[e, width].blocks.set(b, partner_bias=partner_bias)
@@ -237,9 +262,13 @@ class _Threads:
 class _Pass:
     """Passes over the rows of one set, with one padded number of factors: records, results, room for every thread."""
 
-    def __init__(self, layout: Layout, edges: Array, width: int, threads: _Threads, order: Order | None) -> None:
+    def __init__(  # noqa: PLR0913, PLR0917 - what a pass is made of
+        self, layout: Layout, edges: Array, width: int, threads: _Threads, order: Order | None, part: Part | None
+    ) -> None:
         self.layout, self.width, self._edges, self._threads, self._order = layout, width, edges, threads, order
         d, n_blocks, n_ranges = len(layout.present), len(layout.layers), len(edges) - 1
+        self._strips = None if part is None else np.array([0, n_ranges]) if part.edges is None else part.strips
+        self.strips = () if self._strips is None else (len(self._strips) - 1,)
         self.totals = np.zeros((d, n_blocks))
         self.sums, self.bias_sums = np.zeros((n_ranges, 2, width)), np.zeros((n_ranges, 3, n_blocks))
         self.reach: dict[int, Floats] = {}  # by room of the partners: see pack
@@ -251,6 +280,7 @@ class _Pass:
             blocks=self.blocks.array, width=width, single=self.rows.working.itemsize == 4, biased=layout.biased,
             present=layout.present, guarded=layout.guarded, edges=edges, groups=np.arange(n_ranges + 1),
             order=_NO_ORDER if order is None else order.rows, turn=self._turn, longest=_NO_PIECES,
+            first_row=0 if part is None else part.first,
             pieces=layout.pieces, totals=self.totals, sums=self.sums,
             bias_sums=self.bias_sums, scaling=self._scaling,
             **cell_functions(self.rows.working), **row_functions(guarded=layout.guarded),
@@ -264,6 +294,14 @@ class _Pass:
             self._base_rows.set(blocks=self._base_blocks.array, wanted=layout.whole)
             for b in np.flatnonzero(layout.whole).tolist():
                 self.blocks.set(b, base=np.zeros((width + 4, width)))
+
+    def add(self, values: Array) -> Floats:
+        """Sum over rows, or over ranges of rows, in their order; of a part for each strip, (S, ...)."""
+        if self._strips is None:
+            return np.asarray(values.sum(axis=0))
+        # If there are as many ranges as rows, each is a row, and these are the same.
+        cuts = self._edges[self._strips] if len(values) == len(self.layout.present) else self._strips
+        return np.stack([values[a:b].sum(axis=0) for a, b in pairwise(cuts.tolist())])
 
     def run(self, kernel: Callable[[Array, Array], None], n_ranges: int | None = None) -> None:
         """Call a kernel in every thread, each with its scratch."""
@@ -286,6 +324,8 @@ class _Pass:
                 by_one = not len(self._order.classes)  # all rows follow each other
                 classes = classes if by_one else np.searchsorted(self._edges, self._order.classes).tolist()
             groups, firsts = [0], [0]
+            if scaled and self._strips is not None and self._order is None:
+                groups, firsts, classes = self._strips.tolist(), [0, len(self._strips) - 1], []
             for start, end in pairwise(classes):
                 n = 1 if by_one else self._n_groups(end - start, len(classes) - 1, scaled=scaled)
                 groups += [start + g * (end - start) // n for g in range(1, n + 1)]
@@ -335,10 +375,11 @@ class _Pass:
 
     def scaling(self, wanted: Array, n: int) -> Floats:
         """What the sweep has summed up for the scales of these blocks and the first n factors, (blocks, n + 2, n)."""
-        sums = self._scaling.sum(axis=0)[wanted]
-        upper = np.triu(sums[:, :n, :n])
-        upper += np.triu(upper, 1).swapaxes(1, 2)
-        return np.concatenate([upper, sums[:, self.width :, :n]], axis=1)
+        sums = self._scaling if self._strips is not None and self._order is None else self._scaling.sum(axis=0)
+        sums = sums[..., wanted, :, :]
+        upper = np.triu(sums[..., :n, :n])
+        upper += np.triu(upper, 1).swapaxes(-1, -2)
+        return np.concatenate([upper, sums[..., self.width :, :n]], axis=-2)
 
     def begin(self, on: Array, prior: RowPrior, wanted: Array) -> None:
         """Take these factors and what is expected of them; nothing is summed yet."""
@@ -438,10 +479,10 @@ def aligned(size: int, dtype: np.dtype[Any] | type[np.float64] = np.float64) -> 
     return room[first : first + size]
 
 
-def _row_ranges(cost: Array, order: Order | None = None) -> Array:
+def row_ranges(cost: Array, order: Order | None = None) -> Array:
     """Edges of row ranges of about equal cost; they never depend on the number of threads. None is in two classes."""
     if order is not None and len(order.classes):
-        parts = [_row_ranges(cost[order.rows[a:b]]) + a for a, b in pairwise(order.classes.tolist())]
+        parts = [row_ranges(cost[order.rows[a:b]]) + a for a, b in pairwise(order.classes.tolist())]
         return np.append(np.concatenate([edges[:-1] for edges in parts]), len(cost))
     passed = np.cumsum(cost + ROW_COST) // RANGE_COST
     return np.append(np.flatnonzero(np.diff(passed, prepend=-1)), len(cost))

@@ -34,6 +34,8 @@ MIN_MATRIX = 20_000
 CELLS_PER_LOOP = 40
 #: Cells of a piece: a row of more than twice as many is summed in pieces, by all threads.
 PIECE = 50_000
+#: How cells are best summed: one by one, as the holes of whole rows of a matrix, or as what whole rows of zeros lack.
+ONE_BY_ONE, BY_HOLES, BY_ZEROS = range(3)
 _NO_MEMBERS, _NO_ROWS = np.empty(0, np.int32), np.empty(0, bool)
 
 
@@ -136,27 +138,38 @@ class Layout:
                 self.base_blocks.set(b, summed=cells.base)
 
     @classmethod
-    def of(cls, problem: Problem, dtype: np.dtype[Any]) -> list[Layout]:
-        """Choose the layout of every block; the two sides of a relation share its matrix."""
-        sides = [(e, block) for e, blocks in enumerate(problem.blocks) for block in blocks if block.side == 0]
-        matrices = {b.relation: None if b.other == e else find_matrix(b, dtype) for e, b in sides}
-        layouts = []
+    def of(cls, problem: Problem, dtype: np.dtype[Any], ways: dict[int, int] | None = None) -> dict[int, Layout]:
+        """Lay out every set that has blocks, as these ways say; the two sides of a relation share its matrix."""
+        ways = ways_of(problem) if ways is None else ways
+        matrices: dict[tuple[int, int], Matrix] = {}
+        by_holes = [b for blocks in problem.blocks for b in blocks if ways[b.layer] == BY_HOLES]
+        for block in sorted(by_holes, key=lambda b: b.side):
+            other = matrices.get((block.relation, 1 - block.side))
+            matrices[block.relation, block.side] = standardised(block, dtype) if other is None else other.transposed()
+        layouts = {}
         for e, blocks in enumerate(problem.blocks):
-            held = []
-            for block in blocks:
-                matrix = matrices[block.relation]
-                turned = matrix.transposed() if matrix and block.side else matrix
-                held.append(hold(block, dtype, turned, whole=block.other != e))
-            layouts.append(cls(e, blocks, held, problem.biased))
+            held = [hold(b, dtype, matrices.get((b.relation, b.side)), ways[b.layer]) for b in blocks]
+            if held:
+                layouts[e] = cls(e, blocks, held, problem.biased)
         return layouts
 
 
-def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None, *, whole: bool = True) -> HeldCells:
-    """Choose a layout for one block; `matrix` holds its values where it has one.
+def ways_of(problem: Problem) -> dict[int, int]:
+    """Return how the cells of each block are best summed, by its layer: for all of its rows alike."""
+    matrices = {
+        block.relation for blocks in problem.blocks for block in blocks if block.side == 0 and _is_matrix(block)
+    }
+    ways = {}
+    for e, blocks in enumerate(problem.blocks):
+        for block in blocks:
+            # What whole rows have in common would not hold once another row of the same set has moved.
+            way = BY_HOLES if block.relation in matrices else BY_ZEROS if _has_whole_zeros(block) else ONE_BY_ONE
+            ways[block.layer] = ONE_BY_ONE if block.other == e else way
+    return ways
 
-    If not `whole`, it is summed cell by cell: what whole rows have in common would not hold once another row of the
-    same set has moved.
-    """
+
+def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None, way: int) -> HeldCells:
+    """Choose a layout for one block; `matrix` holds its values where it has one."""
     side, fill = _in_rows(block.cells), -block.center / block.scale
     known = np.zeros(len(side.indptr) - 1, bool)
     listed = _cells(dtype, LISTED, (side.indptr, side.partner, side.value), (_NO_MEMBERS, _NO_ROWS))
@@ -168,16 +181,26 @@ def hold(block: Block, dtype: np.dtype[Any], matrix: Matrix | None, *, whole: bo
     listed.set(layout=FILLED, members=side.members, covered=side.covered, stride=side.stride)
     if matrix is not None:
         return _by_holes(listed, matrix, len(known))
-    counts, n_members = side.counts(), len(side.members)
-    # Where most cells of a row are holes, they would be more work than its cells; and where zeros are far from what
-    # is listed, the sums of a whole row of zeros would cancel.
-    near = whole and block.likelihood.least_squares and not side.stride and abs(fill) <= FAR
-    if near and (n_members <= (1.0 + MAX_HOLES) * counts[side.covered]).all():
+    if way == BY_ZEROS:
         summed = listed.copy()
         summed.set(layout=ZEROS, stride=1)
         base = _base(dtype, side.members, fill)
         return HeldCells(summed, listed, np.diff(side.indptr), side.covered, base)
-    return HeldCells(listed, listed, n_members * side.covered, known)
+    return HeldCells(listed, listed, len(side.members) * side.covered, known)
+
+
+def _has_whole_zeros(block: Block) -> bool:
+    """Whether the rows of a filled least-squares block are best summed as what whole rows of zeros lack.
+
+    Where most cells of a row are holes, they would be more work than its cells; and where zeros are far from what is
+    listed, the sums of a whole row of zeros would cancel.
+    """
+    side = block.cells
+    if side.members is None or side.stride or not block.likelihood.least_squares:
+        return False
+    if abs(block.center / block.scale) > FAR:
+        return False
+    return bool((len(side.members) <= (1.0 + MAX_HOLES) * side.counts()[side.covered]).all())
 
 
 def _in_rows(side: Side) -> Side:
@@ -192,14 +215,20 @@ def _in_rows(side: Side) -> Side:
     return Side.dense(side.matrix.ravel(), len(side.covered), owners=owners, members=side.members, step=width, stride=1)
 
 
-def find_matrix(block: Block, dtype: np.dtype[Any]) -> Matrix | None:
-    """Return a dense least-squares relation, seen from its rows, standardised, if few enough cells are holes."""
+def _is_matrix(block: Block) -> bool:
+    """Whether a least-squares relation is dense, and few enough of its cells are holes."""
     side = block.cells
-    if not (block.likelihood.least_squares and side.stride) or side.members is None or side.covered is None:
-        return None
+    if not (block.likelihood.least_squares and side.stride):
+        return False
     n = int(side.counts().sum())
-    if n < MIN_MATRIX or n * (1.0 + MAX_HOLES) < side.value.size:
-        return None
+    return n >= MIN_MATRIX and n * (1.0 + MAX_HOLES) >= side.value.size
+
+
+def standardised(block: Block, dtype: np.dtype[Any]) -> Matrix:
+    """Return the values of a dense relation."""
+    side = block.cells
+    assert side.members is not None
+    assert side.covered is not None
     x, seen = np.zeros(side.matrix.shape, dtype), np.empty(side.matrix.shape, bool)
     for own, there, value in zip(x, seen, side.matrix, strict=True):
         np.logical_not(holes(value), out=there)

@@ -92,6 +92,7 @@ PASS = np.dtype([
     ("drawing", np.bool_),  # whether rows are drawn: from N(A⁻¹h, A⁻¹), in place of the means
     ("proposing", np.bool_),  # whether that is a proposal, to be kept or not
     ("key", np.uint64),  # of the random numbers of this sweep and set
+    ("first_row", np.int64),  # which row of the set the first one is, if they are a part of it: whose numbers are whose
     ("copy_row", np.int64),  # addresses of functions of cell_kernels.py, in the working precision,
     ("visit_cells", np.int64),
     ("sum_row", np.int64),  # and of row_kernels.py

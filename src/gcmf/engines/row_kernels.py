@@ -467,7 +467,7 @@ def propose_row(rows_at, row, scratch_at):
         if blocks[b].proposed:
             ratio -= 0.5 * call(rows.form_row, (rows_at, b, scratch_at, place_of(sums[b])))
     zero = np.uint64(0)
-    accepted, _ = philox(rows.key, zero, np.uint64(1), np.uint64(row), zero)
+    accepted, _ = philox(rows.key, zero, np.uint64(1), np.uint64(rows.first_row + row), zero)
     # Not a number: the proposal was absurd.
     if math.log(unit(accepted)) < ratio:
         _swap_row(rows, scratch)
@@ -501,7 +501,7 @@ def _log_weight(A, n):
 def _add_noise(rows, row, A, n):
     """Add √D n to what U y is to be, A = Uᵀ D⁻¹ U and n ~ N(0, I): then y ~ N(A⁻¹ h, A⁻¹)."""
     width, inverse = A.shape[1], A[n + 1]
-    zero, own = np.uint64(0), np.uint64(row)
+    zero, own = np.uint64(0), np.uint64(rows.first_row + row)
     for k in range(0, n, 2):
         first, second = philox(rows.key, np.uint64(k // 2), zero, own, zero)
         length, angle = math.sqrt(-2.0 * math.log(unit(first))), 2.0 * math.pi * unit(second)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
@@ -9,6 +10,8 @@ from gcmf.engines.reference import ReferenceEngine
 from gcmf.options import check_choice
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from gcmf.engines.base import Engine, Problem
 
 
@@ -23,6 +26,20 @@ def engine_maker(device: str) -> EngineMaker:
     """Return what makes the engine of a device; raise OptionError where there is no such device."""
     check_choice("device", device, tuple(ENGINES))
     return ENGINES[device]
+
+
+def engine_maker_nearby(device: str) -> EngineMaker:
+    """Return what makes the engine of a few rows, in this process: those of a cluster would be long under way."""
+    return _compiled if device == "dask" else engine_maker(device)
+
+
+def connected(device: str, *, n_threads: int) -> AbstractContextManager[None]:
+    """Have what the engines of a device need for as long as a fit runs: of "dask", workers."""
+    if device != "dask":
+        return nullcontext()
+    from gcmf.engines.cluster import client  # noqa: PLC0415 - Dask is an extra
+
+    return client.connected(n_threads)
 
 
 def _compiled(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
@@ -43,6 +60,14 @@ def _gpu(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
 
     del n_threads
     return GpuEngine(problem, dtype=dtype)
+
+
+def _cluster(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
+    # Numba, as above.
+    from gcmf.engines.cluster.engine import ClusterEngine  # noqa: PLC0415
+
+    del n_threads  # workers have their own
+    return ClusterEngine(problem, dtype=dtype)
 
 
 def _auto(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
@@ -71,4 +96,6 @@ def _gains_by_gpu(problem: Problem) -> bool:
 #: factors takes seconds when it is done for the first time on a machine.
 MANY_CELLS = 1_000_000
 #: What `device` may be, and what makes its engine; the one place where devices are known by name.
-ENGINES: dict[str, EngineMaker] = {"auto": _auto, "cpu": _compiled, "gpu": _gpu, "reference": _reference}
+ENGINES: dict[str, EngineMaker] = {
+    "auto": _auto, "cpu": _compiled, "gpu": _gpu, "dask": _cluster, "reference": _reference,
+}  # fmt: skip

@@ -126,8 +126,9 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     dtype
         "float32" or "float64", the precision of the factors while fitting.
     device
-        "cpu", "gpu" (CUDA, by `pip install gcmf[gpu]`), "reference" (plain NumPy, slow, for checking), or "auto": a GPU
-        where there is one and the data have millions of cells, else "cpu".
+        "cpu", "gpu" (CUDA, by `pip install gcmf[gpu]`), "dask" (a cluster, by `pip install gcmf[dask]`: the workers of
+        the current client, or else processes of this machine), "reference" (plain NumPy, slow, for checking), or
+        "auto": a GPU where there is one and the data have millions of cells, else "cpu".
     n_threads
         At most so many threads; None takes every core this process may use.
     keep

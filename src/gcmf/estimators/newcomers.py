@@ -12,7 +12,7 @@ from gcmf.data.incoming import Known, Met, meet
 from gcmf.data.known_features import read_features
 from gcmf.data.pairs import Pairs
 from gcmf.data.vocabulary import Vocabulary, show_id
-from gcmf.engines.select import engine_maker
+from gcmf.engines.select import engine_maker_nearby
 from gcmf.engines.threads import single_threaded_blas
 from gcmf.errors import DataError, counted
 from gcmf.estimators.rankings import n_threads_of, neighbors, pairs_at
@@ -138,8 +138,8 @@ def _listed_pairs(source: Fitted, both: Fitted, m: int, relation: RelationSchema
 
 
 def engine_of(model: GCMF) -> EngineOf:
-    """What makes the engine of the model's device."""
-    make, n_threads = engine_maker(model.device), n_threads_of(model)
+    """What makes the engine of the model's device, for a few rows."""
+    make, n_threads = engine_maker_nearby(model.device), n_threads_of(model)
     return lambda problem, dtype: make(problem, dtype=dtype, n_threads=n_threads)
 
 
