@@ -74,6 +74,7 @@ def iterate(engine, state, given, n_sweeps=1, known=()):
     told |= {"measured": engine.measure(given), "weighed": np.array(engine.weigh(given))}
     told |= {f"regressed {e}": engine.regress(e) for e in known}
     left = {f"{name} of {n}": a for name, group in vars(engine.fetch()).items() for n, a in enumerate(group)}
+    told |= {f"totals {e}": engine.totals(e) for e in range(len(state.mean))}
     return told | left | {"second moments": engine.second_moments()}
 
 

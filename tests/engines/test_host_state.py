@@ -106,6 +106,14 @@ def test_second_moments(placed):
         assert M.dtype == np.float64
 
 
+def test_totals(placed):
+    sample, engine = placed
+    for e, mean in enumerate(sample.state.mean):
+        total = engine.totals(e)
+        np.testing.assert_allclose(total, mean.astype(float).sum(axis=0), rtol=RTOL[engine.dtype], atol=1e-12)
+        assert total.dtype == np.float64
+
+
 def test_scale(placed):
     sample, engine = placed
     factors = np.random.default_rng(1).uniform(0.5, 2.0, (3, 3))
