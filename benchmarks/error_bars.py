@@ -4,8 +4,9 @@ Cells are simulated from the model, fitted with nothing told, and held-out θ an
 of 50, 80 and 95%: with the variances of q, and with the wider ones that models have (docs/model.md, "Error bars").
 Cases: most cells seen; five cells per row, with so many rows that factors are found and with so few that they are not;
 rows without any cell; a second view that half of the rows lack. Coverage of θ and of cells in percent; of cells as
-`score` has it, and the calibration error of 0/1 cells. `--real [task ...]` does the same for split 0 of the ledger's
-tasks, cells only, where their data are at hand.
+`score` has it, and the calibration error of 0/1 cells. `--draws` samples, with as many factors as there are: coverage
+of what is drawn. `--real [task ...]` does the same for split 0 of the ledger's tasks, cells only, where their data are
+at hand.
 """
 
 from __future__ import annotations
@@ -131,15 +132,43 @@ def measure(case: Case, likelihood: str, seed: int, *, widened: bool) -> Measure
     return Measured(covered, view.x[i, j], predict_pairs(model, m, i, j).mean)
 
 
+def measure_draws(case: Case, likelihood: str, seed: int) -> Measured:
+    """Simulate, sample, and compare."""
+    views = simulate(case, likelihood, seed)
+    data = gcmf.Collection([gcmf.Relation(f"x{n}", "row", f"col{n}", np.where(view.seen, view.x, np.nan), likelihood)
+                            for n, view in enumerate(views)])  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        options = FitOptions(n_factors=case.factors, inference="gibbs", n_burn=200, n_samples=400, n_threads=1)
+        model = fit(data, options, np.random.default_rng(seed), ()).summarize(data)
+    m, view = len(views) - 1, views[-1]
+    i, j = np.nonzero(view.asked)
+    assert model.draws is not None
+    drawn, theta = model.draws.linear_predictors(m, i, j), (view.theta[i, j] - model.center[m]) / model.scale[m]
+    below = (drawn < theta).mean(axis=0)
+    of_theta = [float(np.mean(np.abs(2.0 * below - 1.0) <= level)) for level in LEVELS]
+    score = score_cells(model, m, [(i, j, view.x[i, j])])
+    of_cells = [score.coverage_50, score.coverage_80, score.coverage_95]
+    covered = [*of_theta, *of_cells, float(model.n_factors)]
+    return Measured(covered, view.x[i, j], predict_pairs(model, m, i, j).mean)
+
+
 def main() -> None:
     """Print a line per likelihood and case: coverage with q's variances, and with the wider ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("likelihoods", nargs="*", default=list(SIZES))
     parser.add_argument("--repeats", type=int, default=8)
+    parser.add_argument("--draws", action="store_true")
     parser.add_argument("--real", nargs="*", help="tasks of the ledger, by name; all without one")
     asked: Any = parser.parse_args()
     if asked.real is not None:
         real(asked.real or list(TASKS))
+        return
+    if asked.draws:
+        print("| cells | case | θ | cells | calibration error |\n|---|---|---|---|---|")
+        for likelihood in asked.likelihoods:
+            for case in CASES:
+                print(line_of_draws(case, likelihood, asked.repeats), flush=True)
         return
     print("| cells | case | factors | θ: q | θ: wider | cells: q | cells: wider | calibration error |")
     print("|---|---|---|---|---|---|---|---|")
@@ -180,6 +209,18 @@ def line(case: Case, likelihood: str, repeats: int) -> str:
         truth, mean = (np.concatenate([getattr(one, part) for one in ways[1]]) for part in ("truth", "mean"))
         error = f"{calibration_error(truth, mean):.3f}"
     return f"| {likelihood} | {case.name} | {wide[6]:.1f} of {case.factors} | {' | '.join(parts)} | {error} |"
+
+
+def line_of_draws(case: Case, likelihood: str, repeats: int) -> str:
+    """One line of the table of draws."""
+    found = [measure_draws(case, likelihood, seed) for seed in range(repeats)]
+    shares = np.mean([one.covered for one in found], axis=0)
+    parts = [" ".join(f"{100 * share:.0f}" for share in shares[at]) for at in (slice(3), slice(3, 6))]
+    error = ""
+    if likelihood == "bernoulli":
+        truth, mean = (np.concatenate([getattr(one, part) for one in found]) for part in ("truth", "mean"))
+        error = f"{calibration_error(truth, mean):.3f}"
+    return f"| {likelihood} | {case.name} | {' | '.join(parts)} | {error} |"
 
 
 if __name__ == "__main__":
