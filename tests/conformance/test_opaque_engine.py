@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gcmf.fit
 from edge_cases import DATA, assert_sound, fitted
 from gcmf import GCMF, Collection, Relation, Status
 from gcmf.engines import select
@@ -94,12 +95,14 @@ def test_the_estimator_takes_it_as_a_device(device, engines):
             np.testing.assert_array_equal(a, b)
     assert far.structure().equals(near.structure())
     assert far.variance_explained().equals(near.variance_explained())
-    assert OPERATIONS - set(engines[n_before].calls) <= {"scale", "regress", "lean"}, (
+    assert OPERATIONS - set(engines[n_before].calls) <= {"scale", "regress", "lean", "totals"}, (
         "a fit makes use of nearly all that engines can do"
     )
 
 
-def test_draws_are_the_same_bits(device, engines):
+def test_draws_are_the_same_bits(device, engines, monkeypatch):
+    # With factors that open up everywhere, no pattern is drawn.
+    monkeypatch.setattr(gcmf.fit, "predicts_better_opened", lambda *_, **__: False)
     data = several(15).select(["ab", "bc"])
     far, near = (
         GCMF(device=where, random_state=0, tol=1e-3, inference="gibbs", n_samples=6, n_burn=2, progress=False).fit(data)
@@ -108,7 +111,8 @@ def test_draws_are_the_same_bits(device, engines):
     np.testing.assert_array_equal(far.elbo_trace_, near.elbo_trace_)
     np.testing.assert_array_equal(far.predict("bc"), near.predict("bc"))
     # One for each of three sets in each of eight sweeps, but where nobody would see the factor.
-    assert 8 <= engines[-1].calls["lean"] <= 24
+    assert 8 <= max(engine.calls["lean"] for engine in engines) <= 24
+    assert 8 <= max(engine.calls["totals"] for engine in engines) <= 24
 
 
 def test_the_state_does_not_pass_between_the_processes(engines):
