@@ -217,7 +217,7 @@ class _Fitting:
             bounds = tuple(trace)
 
             def snapshot() -> Fit:
-                posterior, state = chain.told()
+                posterior, state = chain.without_centers(chain.fetch())
                 return replace(best, posterior=posterior, state=state, trace=bounds, status=Status.INTERRUPTED)
 
             return report(StepInfo(

@@ -97,9 +97,9 @@ class Chain(Carried):
         """The factors and biases of this draw."""
         return self.engine.fetch()
 
-    def told(self) -> tuple[Posterior, State]:
-        """The draw as a model has it, without centers of factors."""
-        return absorbed(self.spec, self.posterior, self.fetch())
+    def without_centers(self, drawn: State) -> tuple[Posterior, State]:
+        """What was fetched as a model has it: its biases have taken up what the centers of factors do."""
+        return absorbed(self.spec, self.posterior, drawn)
 
     def pack(self) -> dict[str, Any]:
         """The chain after a sweep, for another process to go on with."""

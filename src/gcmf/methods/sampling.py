@@ -115,11 +115,12 @@ class Sampling:
             if not np.isfinite(chain.log_joint):
                 return True
             if n >= 0:
-                told = chain.told()
+                drawn = chain.fetch()
+                told = chain.without_centers(drawn)
                 recorder.add(*told)
                 self._probes[-1].append(recorder.probe(*told))
                 if n % every == 0:
-                    recorder.keep(chain.posterior, chain.fetch())
+                    recorder.keep(chain.posterior, drawn)
             if report(len(self._trace), chain.log_joint, chain):
                 return True
         return False
