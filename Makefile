@@ -25,7 +25,7 @@ PLAIN := tests/datasets tests/engines tests/estimators tests/likelihoods tests/m
 	reproduction/tests/test_vb_vs_map.py
 
 test-plain: setup
-	$(BIN)/python tests/plain.py $(PLAIN)
+	$(BIN)/python tests/plain.py -n 2 -k "not cluster" $(PLAIN)
 
 # What the GPU engine computes, on a GPU: pip install 'gcmf[gpu]' first. Elsewhere its tests are skipped, but for those on
 # an emulated device.
