@@ -172,3 +172,17 @@ def test_counts(likelihood, device):
     assert np.corrcoef(np.log(mean.ravel()), np.log(rate.ravel()))[0, 1] > 0.5
     assert (std**2 >= mean).all()
     assert np.isfinite(model.score([gcmf.Relation("n", "a", "b", x, likelihood)])["log_likelihood"]).all()
+
+
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")  # so few draws do not agree yet
+@pytest.mark.parametrize("n_factors", ["auto", 4])
+def test_draws_of_data_in_which_nothing_is_found(n_factors):
+    rng = np.random.default_rng(0)
+    left = np.where(np.arange(40)[:, None] < 20, np.nan, rng.normal(size=(40, 7)))
+    relations = [gcmf.Relation("left", "a", "w", left), gcmf.Relation("right", "a", "z", rng.normal(size=(40, 9)))]
+    assert gcmf.GCMF(random_state=0).fit(relations).n_factors_active_ == 0
+    model = gcmf.GCMF(n_factors, random_state=0, inference="gibbs", n_burn=5, n_samples=20).fit(relations)
+    for name in ("left", "right"):
+        assert all(np.isfinite(part).all() for part in model.predict(name, interval=0.9))
+    # There is nothing but noise of variance one.
+    assert np.abs(np.asarray(model.predict("right"))).max() < 1.5

@@ -56,6 +56,8 @@ class Inclusion(Carried):
     def decided(self, engine: Engine, posterior: Posterior, e: int, *, key: int, rng: np.random.Generator) -> Posterior:
         """The posterior with the next factor of set e on or off; α is `OFF` for one that is to vanish in a sweep."""
         K = posterior.n_factors
+        if not K:
+            return posterior
         k = self._next[e] = (int(self._next[e]) + 1) % K
         tried = posterior.on.copy()
         tried[e, k] = True
@@ -91,8 +93,9 @@ class Inclusion(Carried):
             alpha = np.exp(log_alpha)
             each = np.empty(len(alpha))
             for n, one in enumerate(alpha):
-                total = one + a
-                each[n] = 0.5 * (np.log(one / total) + (one * m + h) ** 2 / total - one * m**2).sum()
+                # (α m + h)²/(α + a) − α m², so that nothing cancels, also where α is beyond numbers.
+                share = 1.0 / (1.0 + a / one)
+                each[n] = 0.5 * (np.log(share) + share * m * (2.0 * h - a * m) + h**2 / (one + a)).sum()
             return each + log_density(alpha, shape, rate) + log_alpha
 
         center, reach = np.log(shape / rate), REACH

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.carried import part, refuse
+from gcmf.gamma import Gamma
 from gcmf.methods.gibbs import Chain
 from gcmf.model import moves
 from gcmf.model.conditionals import begin
@@ -152,4 +153,9 @@ class Sampling:
         sizes = np.ones(wider.on.shape)
         sizes[:, -n:] = SMALL**2
         self._engine.scale(sizes)
-        return wider._replace(n_weak=posterior.n_weak + n), self._engine.fetch()
+        state = self._engine.fetch()
+        if self._spec.priors.vague and not posterior.n_factors:
+            # Nothing was found that a prior of α could be learned from.
+            size = np.stack([np.full(1, np.square(mean, dtype=np.float64).mean()) for mean in state.mean])
+            wider = wider._replace(alpha_prior=Gamma(np.ones_like(size), size))
+        return wider._replace(n_weak=posterior.n_weak + n), state
