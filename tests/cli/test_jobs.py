@@ -102,3 +102,11 @@ def test_quiet_says_nothing(films, tmp_path):
     done = run("fit", films, "-o", tmp_path / "n.gcmf", "--n-factors", 2, "--quiet", "--json", "--holdout", 0.2)
     assert done.stderr == ""
     assert json.loads(done.stdout)["model"] == str(tmp_path / "n.gcmf")
+
+
+def test_a_fit_says_what_it_will_take(films, tmp_path):
+    done = run("fit", films, "-o", tmp_path / "m.gcmf", "--max-iter", 2, "--n-factors", 3)
+    said = " ".join(done.stderr.split())
+    assert "Takes about 0.0 MB of memory (cells 0.0 MB, parameters 0.0 MB), and at most about 0.01 s per sweep" in said
+    again = run("fit", films, "-o", tmp_path / "m.gcmf", "--max-iter", 2, "--n-factors", 3)
+    assert "Takes about" not in again.stderr, "there is nothing to do"

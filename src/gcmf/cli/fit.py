@@ -153,15 +153,20 @@ def _expected(data: Collection, options: dict[str, Any]) -> Iterator[str]:
 
     asked = gcmf.GCMF(**options)._options()
     needed = estimate(data, asked, n_threads=asked.n_threads or available_threads())
-    on_disk = f", {needed.on_disk / 1e9:,.2f} GB on disk" if needed.on_disk else ""
+    on_disk = f", {_size(needed.on_disk)} on disk" if needed.on_disk else ""
     yield (
-        f"Takes about {needed.memory / 1e9:,.2f} GB of memory (cells {needed.cells / 1e9:,.2f}, parameters"
-        f" {needed.parameters / 1e9:,.2f}){on_disk}, and at most about {needed.sweep:,.2g} s per sweep"
+        f"Takes about {_size(needed.memory)} of memory (cells {_size(needed.cells)}, parameters"
+        f" {_size(needed.parameters)}){on_disk}, and at most about {max(needed.sweep, 0.01):,.2g} s per sweep"
     )
     available = available_memory()
     ways = advice(needed, data, asked, available=available)
     if ways:
         yield f"This may not fit: {available / 1e9:,.2f} GB are left for parameters. Try {'; or '.join(ways)}."
+
+
+def _size(n_bytes: float) -> str:
+    """Bytes as people read them."""
+    return f"{n_bytes / 1e9:,.2f} GB" if n_bytes >= 1e8 else f"{n_bytes / 1e6:,.1f} MB"
 
 
 def _unchanged(options: dict[str, Any], data: Collection, target: Path) -> tuple[dict[str, str], GCMF | None]:
