@@ -103,3 +103,22 @@ def test_explain(folder):
     lines = json.loads(run("explain", file, 3, "m7", "--project", folder / "data", "--json").stdout)
     parts = pd.DataFrame(lines).groupby("by")["contribution"].sum()
     assert parts.to_numpy() == pytest.approx([mean] * 3)
+
+
+@pytest.mark.parametrize("given", ["²", "--5", "-5", "٣", "9" * 20, "9" * 5000, "", "1_0", "+3"])
+def test_an_id_that_is_no_number_is_not_known(folder, given):
+    file = folder / "data/model.gcmf"
+    for command in (["recommend", file], ["similar", file, "user"], ["explain", file, "--"]):
+        done = run(*command, *([] if "--" in command else ["--"]), given, *(["m1"] if "explain" in command else []))
+        assert done.exit_code == 1, done.exception
+        assert f"never seen user {int(given) if given in ('-5', '9' * 20) else repr(given)}" in done.stderr
+
+
+def test_ids_with_dashes_come_after_two_dashes(folder):
+    file = folder / "data/model.gcmf"
+    for command in (["recommend", file], ["similar", file, "user"], ["explain", file]):
+        done = run(*command, "-5", "m1")
+        assert done.exit_code == 2
+        assert "Ids that begin with a dash come last, after --." in " ".join(done.output.replace("│", " ").split())
+    assert "dash" not in run("describe", file, "-5").output
+    pd.testing.assert_frame_equal(table(run("recommend", file, "--", "3")), table(run("recommend", file, "3")))

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-import gcmf
-from gcmf.cli.terminal import AsJson, ModelFile, console, plain_table, show_json
+from gcmf.cli.terminal import AsJson, ModelFile, console, load_model, plain_table, show_json
 from gcmf.errors import counted
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def describe(model: ModelFile, as_json: AsJson = False) -> None:
     """Show schema, structure, variance explained, noise and convergence of a model."""
     from gcmf.io import results
 
-    report = results.describe(gcmf.load(model))
+    report = results.describe(load_model(model))
     if as_json:
         show_json(report)
     else:

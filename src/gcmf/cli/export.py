@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import gcmf
-from gcmf.cli.terminal import AsJson, ModelFile, console, show_json
+from gcmf.cli.terminal import AsJson, ModelFile, console, load_model, show_json
 from gcmf.errors import OptionError
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def export(
     from gcmf.io import results
     from gcmf.io.sources.postgres import is_address
 
-    fitted = gcmf.load(model)
+    fitted = load_model(model)
     if is_address(folder):
         files: Sequence[object] = results.export_to(fitted, folder, table or [], force=force)
     elif table:

@@ -21,7 +21,7 @@ from gcmf.cli.init import init
 from gcmf.cli.predict import predict
 from gcmf.cli.rankings import explain, recommend, similar
 from gcmf.cli.report import report
-from gcmf.cli.terminal import show_error, show_note, show_stop
+from gcmf.cli.terminal import DASHES, show_error, show_note, show_stop
 from gcmf.cli.update import update
 from gcmf.errors import GcmfError, LockedError
 from gcmf.interrupts import Terminated, in_main_thread, terminate
@@ -40,6 +40,17 @@ class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters."""
         return _plain_flags(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments; say where ids go that look like options."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # Typer takes click's errors from click or from a copy that it brings: there is no one place to import from.
+            takes_ids = any(DASHES in (getattr(parameter, "help", None) or "") for parameter in self.params)
+            if type(error).__name__ == "NoSuchOption" and takes_ids:
+                error.message += f". {DASHES}"  # type: ignore[attr-defined]  # NoSuchOption has one
+            raise
 
 
 class Commands(TyperGroup):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-import gcmf
-from gcmf.cli.terminal import ModelFile, console, show_json, show_note, stopping, visible
+from gcmf.cli.terminal import ModelFile, console, load_model, show_json, show_note, stopping, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,7 +77,7 @@ def predict(
         raise typer.BadParameter(msg)
     check_level(interval)
     target = target_of(out, table, force=force)
-    fitted, rows = gcmf.load(model), None
+    fitted, rows = load_model(model), None
     parts: Iterable[pd.DataFrame]
     if new:
         fitted, rows = fold_in(fitted, new, entity=None)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 import gcmf
 from gcmf.cli.predict import IntoTable, Out, give_parts
-from gcmf.cli.terminal import AsJson, ModelFile, console, plain_table, show_json, waiting
+from gcmf.cli.terminal import DASHES, AsJson, ModelFile, console, load_model, plain_table, show_json, waiting
 from gcmf.errors import counted
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ By = StrEnum("By", ["mean", "lower", "upper", "sample"])
 
 def recommend(
     model: ModelFile,
-    ids: Annotated[list[str] | None, typer.Argument(help="Whom to recommend to; all if none is named.")] = None,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help=f"Whom to recommend to; all if none is named. {DASHES}")
+    ] = None,
     relation: Relation = None,
     n: Annotated[int, typer.Option("-n", help="Items for each.", min=1)] = 10,
     by: Annotated[By, typer.Option(help="Rank by mean, lower or upper bound, or a draw (sample).")] = By.mean,
@@ -51,7 +53,7 @@ def recommend(
     from gcmf.io.predictions import find_relation
 
     target = target_of(out, table, force=force)
-    fitted = gcmf.load(model)
+    fitted = load_model(model)
     chosen = find_relation(fitted, relation)
     asked: Any = None
     if new:
@@ -65,7 +67,7 @@ def recommend(
 def similar(
     model: ModelFile,
     entity: Annotated[str, typer.Argument(help="An entity set, such as movie.")],
-    ids: Annotated[list[str] | None, typer.Argument(help="Of whom; all if none is named.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(help=f"Of whom; all if none is named. {DASHES}")] = None,
     n: Annotated[int, typer.Option("-n", help="Neighbors of each.", min=1)] = 10,
     relation: Annotated[str | None, typer.Option(help="Compare what they do in this relation alone.")] = None,
     out: Out = None,
@@ -78,7 +80,7 @@ def similar(
     from gcmf.io.outputs import target_of
 
     target = target_of(out, table, force=force)
-    fitted = gcmf.load(model)
+    fitted = load_model(model)
     asked = as_ids(fitted, find_entity(fitted, entity), ids) if ids else None
     found = fitted.similar(entity, asked, n, relation=relation)
     give_parts([in_pandas(found)], target, noun="neighbors", as_json=as_json)
@@ -86,7 +88,7 @@ def similar(
 
 def explain(
     model: ModelFile,
-    row: Annotated[str, typer.Argument(help="The id of the row.")],
+    row: Annotated[str, typer.Argument(help=f"The id of the row. {DASHES}")],
     col: Annotated[str, typer.Argument(help="The id of the column.")],
     relation: Relation = None,
     project: Annotated[
@@ -101,7 +103,7 @@ def explain(
     from gcmf.io.answers import reasons
     from gcmf.io.predictions import find_relation
 
-    fitted = gcmf.load(model)
+    fitted = load_model(model)
     chosen = find_relation(fitted, relation)
     data = None
     if project is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import gcmf
-from gcmf.cli.terminal import AsJson, ModelFile, show_json, show_written, waiting
+from gcmf.cli.terminal import AsJson, ModelFile, load_model, show_json, show_written, waiting
 
 
 def report(
@@ -30,7 +30,7 @@ def report(
     from gcmf.io.outputs import check_new
 
     check_new(out, force=force)
-    fitted = gcmf.load(model)
+    fitted = load_model(model)
     fitted.report(out, test=_held_out(fitted, test) if test else None)
     if as_json:
         show_json({"file": str(out), "bytes": out.stat().st_size})

@@ -15,6 +15,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+import gcmf
+from gcmf.errors import OptionError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -22,9 +25,13 @@ if TYPE_CHECKING:
     from rich.segment import Segment
     from rich.table import Column
 
+    from gcmf.estimators.gcmf import GCMF
+
 ModelFile = Annotated[Path, typer.Argument(help="A model file.")]
 ProjectFile = Annotated[Path, typer.Argument(help="A project file, or a folder with a gcmf.toml.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Report as JSON.")]
+
+DASHES = "Ids that begin with a dash come last, after --."
 
 #: Where no terminal says how wide it is, lines of tables and notes may be this long.
 _WIDTH = 160
@@ -133,6 +140,19 @@ def stopping(left: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         raise type(stop)(str(stop) or left) from None
+
+
+def load_model(path: Path) -> GCMF:
+    """Return the model of a file, which must be one of relations: what else a file may hold has no ids to ask about."""
+    model = gcmf.load(path)
+    if not isinstance(model, gcmf.GCMF):
+        kind = type(model).__name__
+        msg = (
+            f"{path} holds a {kind}, which knows samples by their position and no ids or relations to ask about: use it"
+            f" in Python, by gcmf.load({str(path)!r}), or fit the same tables with GCMF."
+        )
+        raise OptionError(msg)
+    return model
 
 
 # --- progress -----------------------------------------------------------------------------------------------

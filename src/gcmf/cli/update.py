@@ -9,7 +9,17 @@ from typing import Annotated
 import typer
 
 import gcmf
-from gcmf.cli.terminal import AsJson, ModelFile, ProjectFile, console, show_json, show_note, show_written, waiting
+from gcmf.cli.terminal import (
+    AsJson,
+    ModelFile,
+    ProjectFile,
+    console,
+    load_model,
+    show_json,
+    show_note,
+    show_written,
+    waiting,
+)
 from gcmf.errors import counted
 
 
@@ -37,7 +47,7 @@ def update(
     started, target = time.monotonic(), out or model
     check_model(target, force=force)
     with claiming(target):
-        known = gcmf.load(model)
+        known = load_model(model)
         with waiting("Reading", quiet=quiet) as report:
             found = news(known, gcmf.read_project(project, report=report).collection)
         for name, why in found.left_out.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,8 @@ def as_ids(model: GCMF, entity: str, texts: Sequence[str]) -> list[Any]:
     """Return ids that were typed as those of the model: whichever of its ids reads so."""
     known = model.fitted_.vocabularies[entity]
     if known.ids.dtype.kind in "iu":
-        return [int(text) if text.lstrip("-").isdigit() else text for text in texts]
+        # Not str.isdigit, which takes ² for a digit; and no id has more digits than 64 bits do.
+        return [int(text) if re.fullmatch("-?[0-9]{1,20}", text) else text for text in texts]
     if all(isinstance(item, str) for item in known.ids[:100]):
         return list(texts)
     read = {str(item): item for item in known.ids}
