@@ -6,6 +6,7 @@ import pytest
 
 import gcmf
 from commands import run
+from gcmf.cli.main import app
 from storage_samples import cca, gfa, pca
 
 KINDS = {"PCA": pca, "CCA": cca, "GFA": gfa}
@@ -54,8 +55,6 @@ def test_a_model_is_no_data(models, kind, command, tmp_path, monkeypatch):
 
 
 def test_every_command_is_tried():
-    from gcmf.cli.main import app
-
     named = {command.name or command.callback.__name__ for command in app.registered_commands}
     assert named == {*OF_MODELS, *OF_DATA, "doctor", "demo"}  # the last two take no file
 

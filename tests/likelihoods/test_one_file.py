@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,48 @@ import gcmf
 import laplace
 from gcmf import likelihoods
 from gcmf.errors import OptionError, StorageError
+from gcmf.likelihoods import CellMath
 from laplace import Laplace
+
+POINT = {"alpha_shape": 1.0, "alpha_rate": 1.0, "tau_shape": 1.0, "tau_rate": 1.0}
+
+
+def _blunt_distance(x, m, v, p):
+    return np.sqrt((x - m) ** 2 + v + p[2])
+
+
+def _blunt_quadratic(x, m, v, p):
+    w = p[0] / p[1] / _blunt_distance(x, m, v, p)
+    return w, w * x
+
+
+@dataclass(frozen=True)
+class Blunt(Laplace):
+    """As Laplace, with three parameters: the square by which a cell that is met exactly is off."""
+
+    name = "blunt"
+    cell = CellMath(_blunt_quadratic, _blunt_distance)
+
+    def start(self, largest, n, prior):
+        return np.array([*super().start(largest, n, prior), laplace.SMALL**2])
+
+    def learn(self, p, total, n, prior):
+        return np.array([*super().learn(p[:2], total, n, prior), p[2]])
+
+    def expected(self, total, n, p, prior):
+        return super().expected(total, n, p[:2], prior)
+
+    def divergence(self, n, p, prior):
+        return super().divergence(n, p[:2], prior)
+
+    def settled(self, p, prior):
+        """Three numbers are kept, too."""
+        return np.array([p[1] / p[0], p[2], 0.0])
 
 
 @pytest.fixture
 def registered(monkeypatch):
-    monkeypatch.setattr(likelihoods, "REGISTERED", (*likelihoods.REGISTERED, Laplace))
+    monkeypatch.setattr(likelihoods, "REGISTERED", (*likelihoods.REGISTERED, Laplace, Blunt))
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +106,7 @@ def test_it_is_fitted_beside_others_and_as_a_point(table):
     relations = [gcmf.Relation("x", "a", "b", x, Laplace()), gcmf.Relation("y", "a", "c", seen[:, :20], "bernoulli")]
     model = gcmf.GCMF(4, random_state=0, progress=False, tol=1e-4).fit(relations)
     assert np.isfinite(model.elbo_)
-    priors = {"alpha_shape": 1.0, "alpha_rate": 1.0, "tau_shape": 1.0, "tau_rate": 1.0}
-    point = fit(x, Laplace(), inference="map", priors=priors, tol=1e-4)
+    point = fit(x, Laplace(), inference="map", priors=POINT, tol=1e-4)
     assert np.diff(point.elbo_trace_).min() >= -3e-6 * abs(point.elbo_)
 
 
@@ -82,7 +119,7 @@ def test_it_has_a_name_and_is_saved_and_loaded(table, tmp_path):
     for before, after in zip(model.predict("x", return_std=True), again.predict("x", return_std=True), strict=True):
         np.testing.assert_array_equal(before, after)
     assert again.fitted_.likelihoods == (Laplace(),)
-    with pytest.raises(OptionError, match="known are gaussian, bernoulli, poisson, negative_binomial, laplace"):
+    with pytest.raises(OptionError, match="known are gaussian, bernoulli, poisson, negative_binomial, laplace, blunt"):
         gcmf.Relation("x", "a", "b", x, "laplas")
 
 
@@ -91,3 +128,22 @@ def test_what_is_not_registered_is_fitted_but_not_saved(table, tmp_path):
     model = fit(x, Laplace(), tol=1e-3)
     with pytest.raises(StorageError, match="not a Laplace"):
         model.save(tmp_path / "m.gcmf")
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("options", [{"device": "cpu"}, {"device": "reference"}, {"dtype": "float64"},
+                                     {"inference": "map", "priors": POINT}, {"inference": "gibbs", "n_samples": 10,
+                                                                             "n_burn": 5}], ids=str)  # fmt: skip
+def test_three_parameters_are_no_more_than_two(table, options, tmp_path):
+    """The same likelihood, with a number among its parameters that was a constant: the same fit."""
+    x, _ = table
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gcmf.errors.ConvergenceWarning)
+        two, three = (fit(x[:30, :15], likelihood, max_iter=15, **options) for likelihood in (Laplace(), Blunt()))
+    np.testing.assert_allclose(two.elbo_trace_, three.elbo_trace_, rtol=1e-5)
+    np.testing.assert_allclose(two.predict("x"), three.predict("x"), rtol=1e-3, atol=1e-3)
+    three.save(tmp_path / "m.gcmf")
+    again = gcmf.load(tmp_path / "m.gcmf")
+    np.testing.assert_array_equal(again.predict("x", interval=0.9), three.predict("x", interval=0.9))
+    assert np.isfinite(three.sample("x", [0], [0], n=5, random_state=0)).all()
+    assert len(again.recommend("x", [0], n=2, exclude_seen=False)) == 2

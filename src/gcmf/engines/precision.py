@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.likelihoods.base import ParameterPrior
+
 if TYPE_CHECKING:
     from gcmf.engines.base import Block, Given
 
@@ -24,5 +26,6 @@ def is_large(block: Block) -> bool:
     """Whether a typical cell is a large count, whose predictor is as large and known to the last digits."""
     theta = np.array([block.offset])
     x = block.likelihood.mean(theta, np.zeros(1))
-    weight, _ = block.likelihood.quadratic(x, theta, np.zeros(1), np.ones(2))
+    start = block.likelihood.start(float(x[0]), 1.0, ParameterPrior(1.0, 1.0, point=False))
+    weight, _ = block.likelihood.quadratic(x, theta, np.zeros(1), start)
     return bool(weight[0] * block.offset**2 > PRECISE)

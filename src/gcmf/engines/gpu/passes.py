@@ -12,6 +12,7 @@ from gcmf.engines.gpu.source import (
     CELL_FIELDS,
     FOLD,
     GROUP,
+    N_TURNS,
     PASS,
     Variant,
     cell_bytes,
@@ -94,7 +95,7 @@ class Pass:
         room |= {f"{of}_{what}": (n, n_blocks) for of in ("row", "old") for what in ("bias", "bias_var")}
         room |= {name: (n, n_blocks) for name in ("before", "after", "worth", "totals")} | {"ratio": (n, 1)}
         self.rooms = {name: xp.zeros(shape, np.float64) for name, shape in room.items()}
-        self.rooms["busy"], self.rooms["n_busy"] = xp.zeros(n, np.int32), xp.zeros(MAX_HALVINGS + 3, np.int32)
+        self.rooms["busy"], self.rooms["n_busy"] = xp.zeros(n, np.int32), xp.zeros(N_TURNS, np.int32)
         self._values = xp.zeros(max(plan.most_tasks, 1), np.float64)
         for b, (cells, pieces, n_places) in enumerate(zip(held, plan.pieces, plan.n_sums, strict=True)):
             of_block = self.blocks[b : b + 1]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from gcmf.engines.base import MAX_HALVINGS
 from gcmf.engines.quadrature import quadrature
 from gcmf.errors import OptionError
 from gcmf.likelihoods import bernoulli, poisson
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 GROUP = 64
 #: Groups that one thread adds up.
 FOLD = 128
+#: Turns of a guard: whether rows are short, each look at those that are not after half a step, and two more.
+N_TURNS = MAX_HALVINGS + 3
 #: How the cells of a block are held, and their values.
 LISTED, DENSE, FILLED = range(3)
 BYTES, SINGLE, DOUBLE = range(3)
@@ -125,10 +128,10 @@ def _defined(variant: Variant) -> str:
     single = variant.dtype == "float32"
     constants = {
         "real": "float" if single else "double", "SINGLE_PRECISION": int(single), "WIDTH": variant.width,
-        "GROUP": GROUP, "FOLD": FOLD, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED, "SINGLE": SINGLE,
+        "GROUP": GROUP, "FOLD": FOLD, "N_TURNS": N_TURNS, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED, "SINGLE": SINGLE,
         "DOUBLE": DOUBLE, "DRAWING": int(variant.drawing), **_CODES,
         "BYTES": BYTES, "KIND": _CODES[variant.kind or SQUARES], "CELL_THREADS": cell_threads(variant.width),
-        **tuning(variant),
+        "CURVATURE_PER_COUNT": poisson.CURVATURE_PER_COUNT, **tuning(variant),
     }  # fmt: skip
     return "\n".join(f"#define {name} {value}" for name, value in constants.items())
 

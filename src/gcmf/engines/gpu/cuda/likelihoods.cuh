@@ -22,9 +22,6 @@ DEVICE double twice_jaakkola(double t) {
 }
 DEVICE double log_two_cosh(double t) { return 0.5 * t + log1p(exp(-t)); }
 
-// h = max of the second derivative of −log softplus.
-#define CURVATURE_PER_COUNT 0.1670957
-
 // Which rule is enough for a variance.
 DEVICE int level_of(real v) {
     int level = 0;

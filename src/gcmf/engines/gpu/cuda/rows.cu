@@ -1,8 +1,6 @@
 // What is done with rows once their cells are summed up: solve, write, bound, guard, draw. One warp per row, in float64.
 // Rows come in batches: `slot` is a row's place in the batch, `at` the first of the batch in the order of all rows.
 
-// Turns of a guard: whether rows are short, and each look at those that are not.
-#define N_TURNS 11
 #define SLACK (SINGLE_PRECISION ? 1e-6 : 1e-13)
 #define PRECISE (SINGLE_PRECISION ? 2e-2 : 1e-6)
 
@@ -66,7 +64,8 @@ KERNEL load_rows(const Pass* pass, word at, word n) {
     word slot = warp_of();
     if (slot >= n) return;
     word row = pass->rows[at + slot], n_blocks = pass->n_blocks;
-    if (slot == 0 && lane_of() < N_TURNS) pass->n_busy[lane_of()] = 0;
+    if (slot == 0)
+        for (int turn = lane_of(); turn < N_TURNS; turn += 32) pass->n_busy[turn] = 0;
     for (int k = lane_of(); k < WIDTH; k += 32) {
         bool there = k < pass->n_factors;
         word from = row * pass->n_columns + (there ? pass->active[k] : 0);
