@@ -175,6 +175,27 @@ def test_a_symmetric_relation_with_two_values_for_a_pair():
     assert Collection([network(("a", "b", 1.0), ("b", "c", 2.0), ("b", "a", 3.0), symmetric=False)]).n_cells == 3
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_values_that_differ_by_rounding_are_one(dtype):
+    x = np.corrcoef(np.random.default_rng(0).normal(size=(12, 9)) + 3.0).astype(dtype)
+    x[np.triu_indices(12, 1)] *= 1 + 2 * np.finfo(dtype).eps
+    assert (x != x.T).sum() > 50
+    data = Collection([Relation("likeness", "user", "user", x, symmetric=True)])
+    i, j, value = data.relations["likeness"].cells.triplets()
+    np.testing.assert_array_equal(value, x[np.minimum(i, j), np.maximum(i, j)])
+    weighed = Relation("likeness", "user", "user", ([0, 1], [1, 0], [x[0, 1], x[1, 0]]), symmetric=True,
+                       weight=[0.3, 0.1 + 0.2])  # fmt: skip
+    assert Collection([weighed]).relations["likeness"].n_cells == 1
+
+
+@pytest.mark.parametrize("pair", [(1.0, 1.0 + 1e-12), (16_777_216.0, 16_777_214.0), (1e-20, 3e-20), (0.0, 1e-300)])
+def test_values_that_differ_by_more_are_not(pair):
+    for dtype in ("float64", "float32") if pair[0] > 2.0 else ("float64",):
+        cells = [0, 1, 2], [1, 0, 0], np.array([*pair, 1e6], dtype)
+        (fault,) = faults(Relation("friends", "user", "user", cells, symmetric=True))
+        assert "is symmetric, but row 1, column 0" in fault
+
+
 def test_no_entity_has_a_cell_with_itself():
     (fault,) = faults(network(("a", "b", 1.0), ("b", "b", 2.0)))
     assert fault == (

@@ -227,3 +227,13 @@ def test_features_of_one_modality_may_be_related_with_themselves(make):
         model = fit(multi(), 2, augment={("rna", "rna"): make(given)}, random_state=0, tol=1e-2)
         (own,) = (relation for relation in model.schema_.relations if relation.name == "rna-rna")
         assert (own.rows, own.cols, own.symmetric) == ("rna", "rna", symmetric)
+
+
+def test_a_matrix_that_mirrors_itself_but_for_rounding_is_symmetric():
+    """As coexpressions in float32 do, in which small ones differ by more than their last bits."""
+    x = np.corrcoef(np.random.default_rng(0).normal(size=(SIZES["rna"], 30)))
+    for given in (x, x.astype(np.float32) + 1e-7 * np.random.default_rng(1).normal(size=x.shape).astype(np.float32)):
+        assert (given != given.T).any()
+        model = fit(multi(), 2, augment={("rna", "rna"): given}, random_state=0, tol=1e-2)
+        (own,) = (relation for relation in model.schema_.relations if relation.name == "rna-rna")
+        assert own.symmetric

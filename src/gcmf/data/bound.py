@@ -19,7 +19,7 @@ from gcmf.data.cells import (
 )
 from gcmf.data.checks import brought_ids, duplicate_faults
 from gcmf.data.positions import Coded
-from gcmf.data.raw import value_type
+from gcmf.data.raw import alike, value_type
 from gcmf.data.relation import size_in_words
 from gcmf.data.schema import RelationSchema, likelihood_name, likelihood_support
 from gcmf.data.vocabulary import Vocabulary, and_more, show_id
@@ -257,9 +257,9 @@ Listing = tuple["npt.NDArray[np.int64]", "npt.NDArray[np.int64]", "npt.NDArray[n
 def _both_ways(
     relation: Relation, entities: EntitySet, i: npt.NDArray[np.int64], j: npt.NDArray[np.int64], x: npt.NDArray[Any]
 ) -> Listing:
-    """Return each pair once in either direction, and which of the cells it is.
+    """Return each pair once in either direction, and which of the cells it is: the first that is given.
 
-    Refuse pairs whose two values or weights differ, and cells given twice.
+    Refuse pairs whose two values or weights differ by more than rounding, and cells given twice.
     """
     n = entities.size
     if len(np.unique(i * n + j)) < len(x):
@@ -268,7 +268,7 @@ def _both_ways(
     _, first, which = np.unique(low * n + high, return_index=True, return_inverse=True)
     weight = np.ones(len(x)) if relation.raw.weight is None else relation.raw.weight
     for verb, what, given in (("is", "values", x), ("has the weight", "weights", weight)):
-        differs = np.flatnonzero(given != given[first][which])
+        differs = np.flatnonzero(~alike(given, given[first][which]))
         if len(differs):
             at = int(differs[0])
             one, other = (show_id(entities.ids[int(e)]) for e in (i[at], j[at]))

@@ -168,6 +168,18 @@ def value_type(x: npt.NDArray[Any]) -> type[np.float32 | np.float64]:
     return np.float32 if all(_is_narrow(x[part]) for part in parts(len(x))) else np.float64
 
 
+def alike(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """|x − y| <= 16 ε max(|x|, |y|), or both are whole and equal: which values are the same but for rounding.
+
+    `np.corrcoef` and kernels compute the two halves of a symmetric matrix in another order each.
+    """
+    same = np.equal(x, y)
+    if x.dtype.kind != "f":
+        return same
+    near = np.abs(x - y) <= 16.0 * np.finfo(x.dtype).eps * np.maximum(np.abs(x), np.abs(y))
+    return same | (near & ~((x == np.rint(x)) & (y == np.rint(y))))
+
+
 def _is_narrow(x: npt.NDArray[Any]) -> bool:
     with np.errstate(over="ignore"):
         small = x.astype(np.float32)

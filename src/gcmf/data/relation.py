@@ -47,7 +47,8 @@ class Relation:
         The ids of the rows and columns of an array or a sparse matrix; positions 0..n-1 if not given.
     symmetric : bool, optional
         Of a set with itself, which must say: True if (i, j) and (j, i) are one cell, as in friendships (one triangle or
-        both may be given), False if they are two, as in who follows whom. No entity has a cell with itself.
+        both may be given; where the two values differ by rounding alone, as `np.corrcoef` makes them, the first is
+        taken), False if they are two, as in who follows whom. No entity has a cell with itself.
     weight : array, optional
         Of triplets: how many cells each counts as in the fit, a number above 0. A cell of weight 2 is two cells.
 

@@ -201,10 +201,10 @@ def _augmented(augment: Augment, views: Views, mods: Mapping[str, Any]) -> list[
         name = f"{a}-{b}"
         _check_ends(name, (a, b), mods)
         x = _cut(name, matrix, (mods[a], mods[b]), (used[a], used[b]))
+        mirrored = _is_mirrored(x) if a == b else None
+        x = (x + x.T) / 2 if mirrored and x.dtype.kind == "f" else x
         cells = _read_named(x, Request(name, a, b, "zero"), rows=used[a].var, cols=used[b].var)
-        relations.append(
-            Relation(name, a, b, cells, guess_likelihood(x), symmetric=_is_mirrored(x) if a == b else None)
-        )
+        relations.append(Relation(name, a, b, cells, guess_likelihood(x), symmetric=mirrored))
     return relations
 
 

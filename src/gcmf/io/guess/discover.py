@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.data.raw import alike
 from gcmf.errors import DataError, counted
 from gcmf.io.guess.draft import Draft
 from gcmf.io.guess.links import Links, link, says_direction
@@ -147,7 +148,7 @@ class _Drafting:
         known = [(n, at[line]) for n, line in enumerate(lines) if line in at]
         square = np.array([[x[n, k] for _, k in known] for n, _ in known])
         given = ~np.isnan(square) & ~np.isnan(square.T)
-        symmetric = bool((np.abs(square - square.T)[given] <= 1e-9 * np.abs(square[given]).max(initial=0.0)).all())
+        symmetric = bool(alike(square[given], square.T[given]).all())
         why = "the same both ways" if symmetric else "not the same both ways"
         self.note(
             f"{look.name} relates {self.links.of_key(look)} with itself; its numbers are {why}, so symmetric ="
