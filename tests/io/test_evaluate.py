@@ -130,6 +130,43 @@ def test_wide_tables_stay_sparse():
     assert joined.group.max() == 1
 
 
+def test_zeros_are_not_listed_in_another_form():
+    """A hundred thousand texts and words have 10^10 cells, of which these have 500 that are none."""
+    rng = np.random.default_rng(0)
+    n, at = 100_000, (rng.choice(100_000, 500, replace=False), rng.choice(100_000, 500, replace=False))
+    counts = sparse.csr_array((rng.integers(1, 9, 500).astype(float), at), shape=(n, n))
+    links = sparse.csr_array((np.ones(500), at), shape=(n, n))
+    for likelihood in ("gaussian", "poisson"):
+        data = gcmf.Collection(
+            [gcmf.Relation("words", "text", "word", counts, likelihood, blanks="zero"),
+             gcmf.Relation("links", "text", "user", links, "bernoulli", blanks="zero")],
+            entities={"user": (range(n), counts)},
+        )  # fmt: skip
+        known = as_covariates(data, "words").entities["text"].covariates.values
+        mean = counts.sum() / n**2
+        deviation = np.sqrt((counts.data**2).sum() / n**2 - mean**2) if likelihood == "gaussian" else 1.0
+        assert abs(known - counts / deviation).max() < 1e-9 / deviation
+        back = as_relation(data, "user").relations["covariates of user"].cells
+        assert back.filled
+        assert back.n_cells == n**2
+        np.testing.assert_array_equal(np.sort(back.rows.value), np.sort(counts.data))
+
+
+def test_forms_of_tables_with_zeros():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((30, 150)) < 0.1, rng.integers(1, 5, (30, 150)), 0).astype(float)
+    relations = [gcmf.Relation("x", "user", "text", rng.normal(size=(20, 30))),
+                 gcmf.Relation("words", "text", "word", sparse.csr_array(x), blanks="zero")]  # fmt: skip
+    data = gcmf.Collection(relations)
+    known = as_covariates(data, "words").entities["text"].covariates
+    np.testing.assert_allclose(known.values.toarray(), x / x.std(), rtol=1e-12)
+    back = as_relation(as_covariates(data, "words"), "text").relations["covariates of text"]
+    i, j, value = back.cells.triplets()
+    np.testing.assert_array_equal(value.reshape(30, 150), known.values.toarray())
+    found = gcmf.evaluate(data, {**OPTIONS, "max_iter": 2}, relations="x", n_folds=2, forms=True, n_jobs=1)
+    assert "words as covariates" in set(found["method"])
+
+
 def test_factors_are_found_again_by_what_they_do(data):
     named = gcmf.GCMF(**OPTIONS, random_state=0, progress=False).fit(data)
     other = gcmf.GCMF(**OPTIONS, random_state=5, progress=False).fit(data)

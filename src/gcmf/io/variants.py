@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 
 from gcmf.data.bound import BoundRelation, EntitySet
-from gcmf.data.cells import Triplets, list_cells
+from gcmf.data.cells import Triplets, fill_cells, holes, list_cells, listed_cells
 from gcmf.data.covariates import read_table
 from gcmf.data.split import draw
 from gcmf.data.vocabulary import Vocabulary
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
     from gcmf.estimators.gcmf import GCMF
     from gcmf.model.fitted import Fitted
@@ -130,14 +131,17 @@ def _uses(data: Collection, entity: str) -> int:
 def as_covariates(data: Collection, relation: str) -> Collection:
     """Return the collection with a relation as covariates of the one of its sets that others know too.
 
-    Cells enter as they are, numbers standardized; one that was not observed is at the mean.
+    Cells enter as they are, numbers standardized; one that was not observed is at the mean. Where blanks are zeros,
+    there may be more of them than memory holds: zeros stay zeros, and so does what was not observed.
     """
     bound = data.relations[relation]
     entity, other = (bound.rows, bound.cols) if _uses(data, bound.rows) > 1 else (bound.cols, bound.rows)
-    i, j, x = bound.cells.triplets()
-    x = x.astype(np.float64)
-    if bound.schema.likelihood == "gaussian" and x.std() > 0:
-        x = (x - x.mean()) / x.std()
+    i, j, x = _nonzero(bound.cells) if bound.cells.filled else bound.cells.triplets()
+    x, n_zeros = x.astype(np.float64), bound.cells.n_cells - len(x)
+    mean = x.sum() / bound.cells.n_cells
+    deviation = np.sqrt((((x - mean) ** 2).sum() + n_zeros * mean**2) / bound.cells.n_cells)
+    if bound.schema.likelihood == "gaussian" and deviation > 0:
+        x = (x if bound.cells.filled else x - mean) / deviation
     at = (i, j) if entity == bound.rows else (j, i)
     matrix = sparse.coo_array((x, at), shape=(data.entities[entity].size, data.entities[other].size)).tocsr()
     names = [f"{relation}: {item}" for item in data.entities[other].ids]
@@ -146,14 +150,26 @@ def as_covariates(data: Collection, relation: str) -> Collection:
     return left.with_covariates({entity: made if known is None or made is None else known.joined(made)})
 
 
+def _nonzero(cells: Cells) -> Triplets:
+    """What a filled relation lists, without its holes."""
+    (rows, cols), (place, value) = cells.members(), listed_cells(cells)
+    seen = ~holes(value)
+    i, j = np.divmod(place[seen], len(cols))
+    return Triplets(rows[i], cols[j], value[seen])
+
+
 def as_relation(data: Collection, entity: str) -> Collection:
     """Return the collection with the covariates of a set as a Gaussian relation of it with its features."""
     known = data.entities[entity].covariates
     assert known is not None  # who asks has seen them
-    values = known.values if isinstance(known.values, np.ndarray) else known.values.toarray()
-    shape, name = values.shape, f"covariates of {entity}"
-    i, j = (at.astype(np.int32) for at in np.divmod(np.arange(values.size), shape[1]))
-    cells = list_cells(Triplets(i, j, values.ravel()), shape)
+    values, shape, name = known.values, known.values.shape, f"covariates of {entity}"
+    if isinstance(values, np.ndarray):
+        i, j = (at.astype(np.int32) for at in np.divmod(np.arange(values.size), shape[1]))
+        cells = list_cells(Triplets(i, j, values.ravel()), shape)
+    else:
+        (i, j), (rows, cols) = values.nonzero(), (np.arange(n, dtype=np.int32) for n in shape)
+        listed = Triplets(i.astype(np.int32), j.astype(np.int32), values.data[values.data != 0])
+        cells = fill_cells(listed, shape, row_members=rows, col_members=cols)
     features = EntitySet(f"{name} (features)", Vocabulary(pd.Index([str(feature) for feature in known.features])))
     added = BoundRelation(name, entity, features.name, "gaussian", cells)
     return data.with_covariates({entity: None}).with_relation(added, features)
