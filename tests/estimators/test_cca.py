@@ -6,6 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
 
 import gcmf
 from gcmf.errors import DataError
@@ -114,3 +115,15 @@ def test_errors_say_what_to_do(fitted):
         cca.predict(Y)
     with pytest.raises(ValueError, match=r"view 'Y' contains infinity"):
         gcmf.CCA().fit(X, np.where(np.abs(Y) > 3, np.inf, Y))
+
+
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
+def test_models_are_selected_by_score(fitted):
+    X, Y, cca = fitted
+    both, apart = cca.score(X, Y) * (X.size + Y.size), cca.score(X) * X.size + cca.score(None, Y) * Y.size
+    assert both > apart + 100  # they tell of each other
+    assert cca.score(X, Y) > cca.score(X, Y[::-1]) + 0.5
+    search = GridSearchCV(gcmf.CCA(random_state=0), {"n_factors": [1, 5]}, cv=3).fit(X, Y)
+    assert search.best_params_ == {"n_factors": 5}
+    flat = gcmf.CCA(3, random_state=0).fit(X, Y[:, 0])
+    assert flat.score(X, Y[:, 0]) == pytest.approx(flat.score(X, Y[:, :1]))

@@ -199,3 +199,29 @@ def test_the_number_of_factors_may_be_left_to_the_fit():
     assert gcmf.PCA("auto", random_state=0).fit(x).n_factors_active_ == 3
     with pytest.raises(gcmf.errors.OptionError, match="'auto'"):
         gcmf.PCA("all").fit(x)
+
+
+def test_score_prefers_what_was_fitted_and_takes_views_that_are_missing(fitted, tmp_path):
+    _, views, gfa = fitted
+    _, others = simulate(seed=1)
+    score = gfa.score(views)
+    assert score > gfa.score(others) + 1.0
+    assert gfa.score(dict(zip(gfa.view_names_, views, strict=True))) == score
+    # log p(all) = log p(two views) + log p(the third | them): which is more than p(the third) alone.
+    sizes = [x.size for x in views]
+    two, third = gfa.score([views[0], views[1], None]), gfa.score([None, None, views[2]])
+    assert score * sum(sizes) > two * sum(sizes[:2]) + third * sizes[2] + 100
+    assert np.isfinite(gfa.score(lacking(views)))
+    gfa.save(tmp_path / "m.gcmf")
+    assert gcmf.load(tmp_path / "m.gcmf").score(views) == score
+    with pytest.raises(DataError, match="takes as many here, not all of them None"):
+        gfa.score([None, None, None])
+
+
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
+def test_samples_that_were_not_fitted_choose_the_number_of_factors():
+    _, views = simulate(n=160)
+    train, test = [x[:110] for x in views], [x[110:] for x in views]
+    scores = {k: gcmf.GFA(k, random_state=0).fit(train).score(test) for k in (2, 6, 12)}
+    assert scores[2] < scores[6] - 0.1
+    assert scores[12] == pytest.approx(scores[6], abs=0.02)

@@ -3,15 +3,18 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gcmf
 from gcmf.errors import ConvergenceWarning, DataError, OptionError
-from gcmf.model.foldin import Partners, fold_in
+from gcmf.model.foldin import Partners, fold_in, log_likelihood
 
 
 def table(seed=0, *, n=80, d=15, rank=3, noise=0.3):
@@ -217,3 +220,43 @@ def test_fold_in_solves_the_row_equations():
             h = h + partners.weight[j] * row[j] * partners.mean[j]
         np.testing.assert_allclose(A @ u, h, atol=1e-12)
     np.testing.assert_allclose(fold_in(partners.rescaled(np.array([2.0, 5.0])), x), got * [2, 5])
+
+
+def test_the_likelihood_of_rows_is_that_of_a_normal():
+    rng = np.random.default_rng(0)
+    partners = Partners(rng.normal(size=(6, 2)), rng.random((6, 2)), rng.random(6) + 0.5, np.array([0.5, 2.0]))
+    x = np.where(rng.random((7, 6)) < 0.3, np.nan, rng.normal(size=(7, 6)))
+    x[0] = np.nan
+    cov = partners.mean / partners.precision @ partners.mean.T
+    cov += np.diag(1 / partners.weight + (partners.var / partners.precision).sum(axis=1))
+    wanted = [multivariate_normal(cov=cov[np.ix_(seen, seen)]).logpdf(row[seen]) if seen.any() else 0.0
+              for row, seen in zip(x, ~np.isnan(x), strict=True)]  # fmt: skip
+    np.testing.assert_allclose(log_likelihood(partners, x), wanted, rtol=1e-10)
+    none = Partners(np.zeros((6, 0)), np.zeros((6, 0)), np.ones(6), np.zeros(0))
+    np.testing.assert_allclose(log_likelihood(none, x)[1], multivariate_normal().logpdf(x[1][~np.isnan(x[1])]).sum())
+
+
+def test_score_is_that_of_scikit_learn_per_cell():
+    _, X = table(n=400, rank=3)
+    ours, theirs = gcmf.PCA(6, random_state=0).fit(X[:200]), PCA(3).fit(X[:200])
+    assert ours.score(X[200:]) == pytest.approx(theirs.score(X[200:]) / X.shape[1], abs=0.01)
+    hidden = np.where(np.random.default_rng(1).random(X.shape) < 0.3, np.nan, X)
+    # Fewer cells tell less of each other; and what a row does not have at all counts as nothing.
+    assert ours.score(X[200:]) - 0.3 < ours.score(hidden[200:]) < ours.score(X[200:]) - 0.01
+    assert ours.score(np.vstack([X[200:], np.full((5, 15), np.nan)])) == pytest.approx(ours.score(X[200:]))
+    with pytest.raises(DataError, match=r"PCA\.score needs an observed cell, and all of the 15 given are NaN"):
+        ours.score(np.full((1, 15), np.nan))
+    with pytest.raises(NotFittedError):
+        gcmf.PCA().score(X)
+
+
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
+def test_models_are_selected_by_score():
+    """One component of three is too few; ten are as good as three, as what is superfluous is switched off."""
+    _, X = table(n=150, rank=3)
+    few, enough, many = (cross_val_score(gcmf.PCA(k, random_state=0), X, cv=3) for k in (1, 3, 10))
+    assert (few < enough - 0.3).all()
+    np.testing.assert_allclose(enough, many, atol=0.01)
+    search = GridSearchCV(gcmf.PCA(random_state=0), {"n_factors": [1, 2, 5]}, cv=3).fit(X)
+    assert search.best_params_ == {"n_factors": 5}
+    assert search.best_estimator_.n_factors_active_ == 3

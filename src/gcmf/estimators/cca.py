@@ -91,6 +91,10 @@ class CCA(MultiViewEstimator):
         y = self.inverse_transform(np.asarray(self.transform(X)))[1]
         return y[:, 0] if self._flat_target else y
 
+    def score(self, X: Any, Y: Any = None) -> float:
+        """Return log p(observed cells of X and Y) / their number, as `GFA.score` does; None is a table not seen."""
+        return self._mean_log_likelihood(self._side_by_side([X, _column(Y)])[0])
+
 
 def _column(Y: Any) -> Any:
     """Make a target of one dimension a table of one column."""

@@ -72,19 +72,33 @@ class GFA(MultiViewEstimator):
         A view that is None (or not in the mapping), a row of NaN in it and a cell of NaN are all missing: the
         factors come from what is observed, and are 0, their prior mean, where nothing is.
         """
-        tables = _named(X)
-        if isinstance(X, Mapping) and hasattr(self, "view_names_"):
-            for name in tables:
-                if name not in self.view_names_:
-                    known, hint = ", ".join(map(repr, self.view_names_)), did_you_mean(name, self.view_names_)
-                    msg = f"There is no view {name!r}; the model has {known}.{hint}"
-                    raise DataError(msg)
-            return self._transform_tables([tables.get(name) for name in self.view_names_])
-        return self._transform_tables(list(tables.values()))
+        return self._transform_tables(self._in_order(X))
 
     def inverse_transform(self, X: Any) -> list[NDArray[np.float64]]:
         """Return all views, in the order of fitting, that factors stand for."""
         return self._by_view(self._reconstruction(X))
+
+    def score(self, X: Views, y: None = None) -> float:
+        """Return log p(observed cells of all views) / their number: how well the model foretells samples.
+
+        The factors of a sample are integrated out, not fitted to the cells that are judged, as in `PCA.score`: it is
+        higher for the better model, not for the one with more factors. Views and cells may be missing as in
+        `transform`. Densities are in the units of the data: compare models on the same tables.
+        """
+        del y
+        return self._mean_log_likelihood(self._side_by_side(self._in_order(X))[0])
+
+    def _in_order(self, X: Views) -> list[Any]:
+        """Return the views in the order of fitting; None for one that a mapping does not have."""
+        tables = _named(X)
+        if not isinstance(X, Mapping) or not hasattr(self, "view_names_"):
+            return list(tables.values())
+        for name in tables:
+            if name not in self.view_names_:
+                known, hint = ", ".join(map(repr, self.view_names_)), did_you_mean(name, self.view_names_)
+                msg = f"There is no view {name!r}; the model has {known}.{hint}"
+                raise DataError(msg)
+        return [tables.get(name) for name in self.view_names_]
 
 
 def _named(views: Views) -> dict[str, Any]:

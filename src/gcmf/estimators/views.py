@@ -18,7 +18,7 @@ from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.errors import ConvergenceWarning, DataError
 from gcmf.fit import fit
-from gcmf.model.foldin import Partners, fold_in
+from gcmf.model.foldin import Partners, fold_in, log_likelihood
 from gcmf.model.structure import roles
 from gcmf.options import FitOptions, as_generator
 
@@ -105,6 +105,14 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Factors of rows that have all views side by side, (n, D) to (n, K)."""
         return fold_in(partners_of(self._arrays), x - self._arrays["intercepts"])
 
+    def _mean_log_likelihood(self, x: Floats) -> float:
+        """log p(cells) / number of cells of rows that have all views side by side, (n, D)."""
+        n = int((~np.isnan(x)).sum())
+        if not n:
+            msg = f"{type(self).__name__}.score needs an observed cell, and all of the {x.size} given are NaN."
+            raise DataError(msg)
+        return float(log_likelihood(partners_of(self._arrays), x - self._arrays["intercepts"]).sum() / n)
+
     def _reconstruction(self, scores: Any) -> Floats:
         """All views side by side, (n, K) to (n, D)."""
         check_is_fitted(self)
@@ -159,6 +167,13 @@ class MultiViewEstimator(ViewsEstimator):
 
     def _transform_tables(self, tables: Sequence[Any]) -> Floats | pd.DataFrame:
         """Fold in rows of all views, of which some may be None."""
+        x, index = self._side_by_side(tables)
+        scores = self._scores(x)
+        # scikit-learn looks for row ids on the first argument only, which is a list here or may be None.
+        return pd.DataFrame(scores, index=index) if index is not None and self._wants_pandas() else scores
+
+    def _side_by_side(self, tables: Sequence[Any]) -> tuple[Floats, pd.Index[Any] | None]:
+        """Rows of all views, NaN where one is None, (n, D), and their ids where a data frame has them."""
         check_is_fitted(self)
         if len(tables) != len(self.view_names_) or all(x is None for x in tables):
             n_missing = sum(x is None for x in tables)
@@ -172,9 +187,7 @@ class MultiViewEstimator(ViewsEstimator):
         arrays = {name: self._known_table(name, x) for name, x in named.items() if x is not None}
         n = _check_lengths(arrays)
         blanks = {view["name"]: np.full((n, view["width"]), np.nan) for view in self._views}
-        scores = self._scores(np.hstack(list({**blanks, **arrays}.values())))
-        # scikit-learn looks for row ids on the first argument only, which is a list here or may be None.
-        return pd.DataFrame(scores, index=index) if index is not None and self._wants_pandas() else scores
+        return np.hstack(list({**blanks, **arrays}.values())), index
 
     def structure(self) -> pd.DataFrame:
         """Return a row per factor: its activity in every view, its role, and the names of the views it is in.

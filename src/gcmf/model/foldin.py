@@ -51,6 +51,27 @@ def fold_in(partners: Partners, x: Floats) -> Floats:
     return out
 
 
+def log_likelihood(partners: Partners, x: Floats) -> Floats:
+    """log N(x_i | 0, W P⁻¹ Wᵀ + D) of the observed cells of each row i of x, its factors integrated out, (n,).
+
+    W are the columns' means ū_j, P = diag(α), and D = diag(1/τ_j + Σ_k ũ_jk/α_k): what W does not know of itself is
+    noise. With A = P + Wᵀ D⁻¹ W and b = Wᵀ D⁻¹ x_i, log det = log det A + Σ log D − Σ log α, and the square is
+    x_iᵀ D⁻¹ x_i − bᵀ A⁻¹ b. NaN is missing; biases must have been taken off x.
+    """
+    observed = ~np.isnan(x)
+    out = np.zeros(len(x))
+    for rows in _alike(observed):
+        seen = observed[rows[0]]
+        mean, noise = partners.mean[seen], 1.0 / partners.weight[seen] + partners.var[seen] @ (1.0 / partners.precision)
+        r, weighted = x[np.ix_(rows, seen)], mean / noise[:, None]
+        A = weighted.T @ mean + np.diag(partners.precision)
+        b = r @ weighted
+        squares = (r**2 / noise).sum(axis=1) - (b * np.linalg.solve(A, b.T).T).sum(axis=1)
+        log_det = np.linalg.slogdet(A)[1] - np.log(partners.precision).sum() + np.log(2.0 * np.pi * noise).sum()
+        out[rows] = -0.5 * (squares + log_det)
+    return out
+
+
 def _alike(observed: NDArray[np.bool_]) -> Iterator[NDArray[np.intp]]:
     """Yield the positions of rows that are equal, group by group."""
     packed = np.packbits(observed, axis=1)
