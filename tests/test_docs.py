@@ -111,3 +111,24 @@ def test_files_that_the_pages_name_exist():
         for name in set(re.findall(r"`([\w./]+/\w+\.py)`", page.read_text(encoding="utf-8"))):
             found = (ROOT / name).exists() or (ROOT / "src" / "gcmf" / name).exists()
             assert found, f"{page.name} names {name}"
+
+
+def test_times_beside_other_tools_are_of_one_run():
+    """The README has errors and seconds of the page that `make bench` writes, and no others."""
+    measured = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| ([^|]+) \| [^|]+ \| [^|]+ \| ([\d.]+) \| ([\d.]+) \| [^|]+ \| [\d.]+ \|", measured, re.MULTILINE
+    )
+    known = {(error, f"{float(seconds):.2g}") for _, seconds, error in rows}
+    shown = re.findall(r"([\d.]+) in ([\d.]+) s\b", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert len(shown) >= 6
+    for error, seconds in shown:
+        assert (error, f"{float(seconds):.2g}") in known, (error, seconds)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_seconds_of_movielens_are_on_one_page(page):
+    """Whole fits by the default engine: those of draws have a run of their own, beside SMURFF's."""
+    text = page.read_text(encoding="utf-8").split("## Draws")[0]
+    if page.name not in ("README.md", "benchmarks.md", "ledger.md"):
+        assert not re.findall(r"MovieLens 1M[^|.]*\| RMSE[^|]* \d[\d.]* s\b|fit of [\d.]+ s|seconds of the fit", text)

@@ -35,6 +35,9 @@ for counts. Differences are paired, 100 · (method − gcmf) / gcmf on the same 
 Every line is in [ledger.csv](ledger/ledger.csv), means and differences are in [summary.csv](ledger/summary.csv).
 
 {versions}. Last line {when} UTC. {stale}"""
+_BUSY = """\
+Of one fit, other work going on, at various dates: orders of magnitude. Times to compare are in [the
+benchmarks](benchmarks.md)."""
 _NOTES = """\
 cmfrec and implicit fit squares, not probabilities: of 0/1 cells cmfrec's values are cut to [0.001, 0.999], and
 implicit, which only ranks, has no log-loss. For counts, cmfrec fits log(1 + x) with normal errors. Samplers and cmfrec
@@ -80,7 +83,7 @@ def text(values: Values) -> str:
         ]
     parts += ["## 0/1: ranking", "Area under the ROC curve / average precision.", _ranking(values)]
     parts += ["## Intervals", "Shares of held-out cells within central 50 / 80 / 95% intervals.", _intervals(values)]
-    parts += ["## Seconds", table(("task", *values.methods()), [_seconds(values, t) for t in tasks])]
+    parts += ["## Seconds", _BUSY, table(("task", *values.methods()), [_seconds(values, t) for t in tasks])]
     parts += ["## What was done", _NOTES, _list({t: TASKS[t].title for t in tasks}),
               _list({m: METHODS[m].words for m in values.methods()}), _failures(values)]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -161,7 +161,7 @@ def test_forms_of_tables_with_zeros():
     known = as_covariates(data, "words").entities["text"].covariates
     np.testing.assert_allclose(known.values.toarray(), x / x.std(), rtol=1e-12)
     back = as_relation(as_covariates(data, "words"), "text").relations["covariates of text"]
-    i, j, value = back.cells.triplets()
+    value = back.cells.triplets().x
     np.testing.assert_array_equal(value.reshape(30, 150), known.values.toarray())
     found = gcmf.evaluate(data, {**OPTIONS, "max_iter": 2}, relations="x", n_folds=2, forms=True, n_jobs=1)
     assert "words as covariates" in set(found["method"])

@@ -1,7 +1,7 @@
 """What the kernels are given: records with named fields, in which an array stands as its address and its length.
 
 A kernel cannot be given arrays in a number that it does not know, nor quickly many of them. Python fills the records by
-`Record.point`, which checks types and keeps the arrays alive; a kernel makes an array of such a field by `array_of`.
+`Record.set`, which checks types and keeps the arrays alive; a kernel makes an array of such a field by `array_of`.
 """
 
 from __future__ import annotations

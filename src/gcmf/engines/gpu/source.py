@@ -128,8 +128,8 @@ def _defined(variant: Variant) -> str:
     single = variant.dtype == "float32"
     constants = {
         "real": "float" if single else "double", "SINGLE_PRECISION": int(single), "WIDTH": variant.width,
-        "GROUP": GROUP, "FOLD": FOLD, "N_TURNS": N_TURNS, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED, "SINGLE": SINGLE,
-        "DOUBLE": DOUBLE, "DRAWING": int(variant.drawing), **_CODES,
+        "GROUP": GROUP, "FOLD": FOLD, "N_TURNS": N_TURNS, "LISTED": LISTED, "DENSE": DENSE, "FILLED": FILLED,
+        "SINGLE": SINGLE, "DOUBLE": DOUBLE, "DRAWING": int(variant.drawing), **_CODES,
         "BYTES": BYTES, "KIND": _CODES[variant.kind or SQUARES], "CELL_THREADS": cell_threads(variant.width),
         "CURVATURE_PER_COUNT": poisson.CURVATURE_PER_COUNT, **tuning(variant),
     }  # fmt: skip
