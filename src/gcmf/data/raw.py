@@ -169,15 +169,16 @@ def value_type(x: npt.NDArray[Any]) -> type[np.float32 | np.float64]:
 
 
 def alike(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """|x − y| <= 16 ε max(|x|, |y|), or both are whole and equal: which values are the same but for rounding.
+    """x = y, or |x − y| <= 16 ε max(|x|, |y|) and not both are whole: which values are the same but for rounding.
 
     `np.corrcoef` and kernels compute the two halves of a symmetric matrix in another order each.
     """
-    same = np.equal(x, y)
+    same: npt.NDArray[np.bool_] = np.equal(x, y)
     if x.dtype.kind != "f":
         return same
     near = np.abs(x - y) <= 16.0 * np.finfo(x.dtype).eps * np.maximum(np.abs(x), np.abs(y))
-    return same | (near & ~((x == np.rint(x)) & (y == np.rint(y))))
+    whole = (x == np.rint(x)) & (y == np.rint(y))
+    return np.asarray(same | (near & ~whole))
 
 
 def _is_narrow(x: npt.NDArray[Any]) -> bool:

@@ -101,7 +101,10 @@ class PCA(ViewsEstimator):
     def _rows(self, X: Any) -> NDArray[np.float64]:
         check_is_fitted(self)
         with refused_as_data():
-            return validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+            x: NDArray[np.float64] = validate_data(
+                self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False
+            )
+        return x
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
