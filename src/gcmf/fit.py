@@ -183,15 +183,15 @@ class _Fitting:
         structure = Variational(run, options, rng, lambda: interrupts.wanted)
         if options.pattern is not None or not (options.refined and run.spec.priors.vague):
             return structure
-        return Stages(structure, Refinement(run, options, rng), lambda: self._opens(run, interrupts))
+        return Stages(structure, Refinement(run, options, rng), lambda: self._opens(run, rng, interrupts))
 
-    def _opens(self, run: Run, interrupts: Interrupts) -> bool:
+    def _opens(self, run: Run, rng: np.random.Generator, interrupts: Interrupts) -> bool:
         """Whether predictions are to have factors everywhere."""
         if self._zeros:
             return False
         dtype, n_threads = run.engine.dtype.name, self._n_threads
         return predicts_better_opened(
-            run, self._data, self._options, interrupted=lambda: interrupts.wanted,
+            run, self._data, self._options, rng, interrupted=lambda: interrupts.wanted,
             engine_of=lambda problem: self._make_engine(problem, dtype=dtype, n_threads=n_threads),
         )  # fmt: skip
 
