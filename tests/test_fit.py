@@ -95,6 +95,43 @@ def test_all_pruned():
     assert model.predict("x").shape == (30, 20)
 
 
+def sparse_roles():
+    """A directed network of two strong roles, of which half of the cells are seen."""
+    rng = np.random.default_rng([1, 7])
+    u, bias = rng.normal(size=(50, 2)), 0.3 * rng.normal(size=50)
+    truth = u @ (u[:, ::-1] * [1.0, -0.5]).T + bias[:, None] + bias
+    x = truth + 0.4 * rng.normal(size=truth.shape)
+    there = rng.random(x.shape) < 0.5
+    np.fill_diagonal(there, val=False)
+    i, j = np.nonzero(there)
+    return Collection([Relation("x", "a", "a", (i, j, x[i, j]), symmetric=False)])
+
+
+@pytest.mark.parametrize("seed", [8, 38])
+def test_another_start_is_tried_before_no_factor_is_said_to_pay(seed):
+    """These seeds' first starts end with nothing; what is found, other seeds find at once."""
+    starts, data = [], sparse_roles()
+    model = GCMF(random_state=seed, callbacks=lambda info: starts.append(info.restart)).fit(data)
+    assert set(starts) == {0, 1}
+    assert (model.status_, model.n_factors_active_) == (Status.CONVERGED, 2)
+    again = GCMF(random_state=seed, n_threads=1).fit(data)
+    np.testing.assert_array_equal(again.elbo_trace_, model.elbo_trace_)
+    other = GCMF(random_state=0).fit(data)
+    assert np.sqrt(np.mean((model.predict("x") - other.predict("x")) ** 2)) < 0.02 * np.std(other.predict("x"))
+
+
+def test_starts_without_a_factor_are_few_and_may_be_stopped():
+    noise, starts = Collection([Relation("x", "a", "b", np.random.default_rng(0).normal(size=(30, 20)))]), []
+    assert run(noise, [lambda info: starts.append(info.restart)]).status is Status.ALL_PRUNED
+    assert set(starts) == {0, 1, 2}
+    stopped = run(noise, [lambda info: info.restart == 1 and info.iteration == 2])
+    assert stopped.status is Status.INTERRUPTED
+    assert_usable(stopped)
+    starts.clear()
+    run(low_rank(), [lambda info: starts.append(info.restart)])
+    assert set(starts) == {0}
+
+
 def test_a_callback_may_stop_the_fit():
     found = run(callbacks=[lambda info: info.iteration == 5])
     assert found.status is Status.INTERRUPTED

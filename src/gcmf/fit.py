@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from gcmf.model.spec import Spec
     from gcmf.options import FitOptions
 
+#: Starts beyond `n_init` that are tried where none has found a factor: about one in twenty ends so by bad luck.
+MORE_STARTS = 2
 #: The number of the draw of zeros that variances are taken from: none that a fit sees.
 _LAST_DRAW = 1_000_000
 
@@ -74,6 +76,7 @@ def fit(  # noqa: PLR0913 - what is fitted, how, who is told, and where it goes 
 ) -> Fit:
     """Fit the model from `n_init` random starts and keep the run with the highest bound; or go on from a `model`.
 
+    Where no start finds a factor, up to `MORE_STARTS` others are tried, until one does.
     A callback that returns True ends its run, which then counts as interrupted; so does Ctrl-C, at the end of the sweep
     (pressed twice, it raises KeyboardInterrupt at once). `before` is what a keeper had of a sweep of the same fit: it
     goes on after it, and ends with the same bits.
@@ -104,6 +107,7 @@ class _Fitting:
         if model is not None:
             self._spec, self._problem = as_before(self._spec, self._problem, model)
         self._zeros = Zeros(data, self._spec, self._problem, self._rng)
+        self._starts += self._rng.spawn(MORE_STARTS if model is None else 0)
         self._n_threads = options.n_threads or available_threads()
         self._dtype = options.dtype if before is None else part(before, "dtype")
         self._engine = self._engine_of(None, dtype=self._dtype)
@@ -119,20 +123,23 @@ class _Fitting:
             if type(first) is not int or not 0 <= first <= len(self._starts):
                 refuse("start", f"is {first!r}, of {len(self._starts)}")
             for n in range(first, len(self._starts)):
-                ended = self._run(n, interrupts)
-                if interrupts.wanted or ended is Status.INTERRUPTED:
+                best = self._best
+                if n >= options.n_init and best is not None and best.fit.status is not Status.ALL_PRUNED:
+                    break
+                if (interrupts.wanted and best is not None) or self._run(n, interrupts) is Status.INTERRUPTED:
+                    self._best = self._stopped()
                     break
             assert self._best is not None
-            best = self._best.fit
-            if options.inference == "gibbs" and best.status is not Status.INTERRUPTED:
+            found = self._best.fit
+            if options.inference == "gibbs" and found.status is not Status.INTERRUPTED:
                 with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                    best = self._sampled(self._best, interrupts)
-            if options.widened and not spec.point and best.draws is None:
-                given = given_of(best.spec, best.posterior)
-                last = Drawing(_LAST_DRAW, best.state, given.scales)
+                    found = self._sampled(self._best, interrupts)
+            if options.widened and not spec.point and found.draws is None:
+                given = given_of(found.spec, found.posterior)
+                last = Drawing(_LAST_DRAW, found.state, given.scales)
                 cells = self._zeros.problem(last, self._n_threads) if self._zeros else self._problem
-                best = replace(best, widths=spread(cells, given, best.state, n_threads=self._n_threads))
-        return best
+                found = replace(found, widths=spread(cells, given, found.state, n_threads=self._n_threads))
+        return found
 
     def _engine_of(self, drawing: Drawing | None, *, dtype: str | None = None) -> Engine:
         if dtype not in (None, "float32", "float64"):
@@ -173,6 +180,11 @@ class _Fitting:
         if self._best is None or bound > self._best.bound:
             self._best = _Best(bound, found, run.engine, run.drawing, run.engine.dtype.name)
         return found.status
+
+    def _stopped(self) -> _Best:
+        """The best run of starts that were not all made: the fit was interrupted, however that run has ended."""
+        assert self._best is not None
+        return replace(self._best, fit=replace(self._best.fit, status=Status.INTERRUPTED))
 
     def _method_of(self, run: Run, rng: np.random.Generator, interrupts: Interrupts) -> Method:
         options = self._options

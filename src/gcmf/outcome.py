@@ -42,7 +42,7 @@ class Status(Enum):
     CAPPED = "converged, but all factors are in use and more would raise the bound: raise n_factors, or leave it 'auto'"
     SAMPLED = "sampled: the draws of predictions agree"
     UNMIXED = "sampled, but the draws of predictions do not agree yet (R-hat > 1.1): raise n_burn and n_samples"
-    ALL_PRUNED = "no factor explains more than it costs: only biases are left"
+    ALL_PRUNED = "no factor explains more than it costs, from any start: only biases are left"
 
     def __str__(self) -> str:
         return self.value
@@ -62,7 +62,7 @@ class StepInfo:
     n_factors: int
     """Factors still alive."""
     restart: int
-    """Which of the `n_init` runs this is, from 0."""
+    """Which start this is, from 0: one of `n_init`, or beyond those a further one where none has found a factor."""
     snapshot: Callable[[], Fit] = field(repr=False, compare=False)
     """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
     terms: Callable[[], dict[str, float]] = field(default=dict, repr=False, compare=False)

@@ -119,7 +119,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     max_iter, tol
         Sweep at most `max_iter` times, until a sweep raises the bound by less than `tol` of its size.
     n_init
-        Random starts; the one with the best bound is kept.
+        Random starts; the one with the best bound is kept. Where none finds a factor, two more are tried.
     random_state
         Seed (int), numpy Generator or RandomState, or None. The same seed gives the same bits for any number of
         threads.
