@@ -8,6 +8,8 @@ import gcmf.fit
 from gcmf import proof
 from gcmf.data.cells import Triplets
 from gcmf.datasets import simulate_cycle
+from gcmf.methods.run import Run
+from gcmf.options import FitOptions
 
 
 def two_views(n, widths, n_shared, *, noise, away):
@@ -79,6 +81,33 @@ def test_what_was_opened_is_saved_and_gone_on_from(views, monkeypatch, tmp_path)
     onward = gcmf.GCMF(random_state=0).fit(data, start=again)
     assert onward.structure()["role"].tolist() == model.structure()["role"].tolist()
     np.testing.assert_allclose(error(onward, views), error(model, views), rtol=2e-3)
+
+
+def test_a_bad_sweep_right_after_opening_takes_all_of_it_back(views, monkeypatch):
+    """Spec and level too: a posterior with a pattern has an α of each set, and no level."""
+    monkeypatch.setattr(gcmf.fit, "predicts_better_opened", lambda *args, **kwargs: True)
+    bound, levels = Run.bound, []
+
+    def bad(self):
+        if self.spec.common:
+            levels.append(self.level)
+            return np.nan
+        return bound(self)
+
+    def noted(self, slot):
+        restore(self, slot)
+        levels.append(self.level)
+
+    restore = Run.restore
+    monkeypatch.setattr(Run, "bound", bad)
+    monkeypatch.setattr(Run, "restore", noted)
+    found = gcmf.fit.fit(collection(views), FitOptions(), np.random.default_rng(0), ())
+    assert found.status is gcmf.Status.NONFINITE
+    assert found.posterior.pattern is None
+    assert not found.posterior.on.all()
+    assert not found.spec.common
+    assert levels[-1] == 0.0
+    assert found.bound == found.trace[-1]
 
 
 def test_the_pattern_is_kept_where_it_is_the_truth(monkeypatch):

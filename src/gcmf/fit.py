@@ -52,7 +52,6 @@ _LAST_DRAW = 1_000_000
 class _Best:
     """The best run so far, and the engine that it ended with."""
 
-    bound: float
     fit: Fit
     engine: Engine
     drawing: Drawing | None
@@ -61,7 +60,7 @@ class _Best:
 
     def pack(self) -> dict[str, Any]:
         drawing = None if self.drawing is None else self.drawing.pack()
-        return {"bound": self.bound, "fit": self.fit.pack(), "drawing": drawing, "dtype": self.dtype}
+        return {"fit": self.fit.pack(), "drawing": drawing, "dtype": self.dtype}
 
 
 def fit(  # noqa: PLR0913 - what is fitted, how, who is told, and where it goes on
@@ -176,9 +175,8 @@ class _Fitting:
 
         report = Report(self._callbacks, self._keeper, packed, interrupts)
         found = Loop(run, method, options, report=report, restart=n, zeros=self._zeros).go()
-        bound = found.trace[-1] if run.structured is None else run.structured
-        if self._best is None or bound > self._best.bound:
-            self._best = _Best(bound, found, run.engine, run.drawing, run.engine.dtype.name)
+        if self._best is None or found.bound > self._best.fit.bound:
+            self._best = _Best(found, run.engine, run.drawing, run.engine.dtype.name)
         return found.status
 
     def _stopped(self) -> _Best:
@@ -203,7 +201,7 @@ class _Fitting:
             return False
         dtype, n_threads = run.engine.dtype.name, self._n_threads
         return predicts_better_opened(
-            run, self._data, self._options, rng, interrupted=lambda: interrupts.wanted,
+            run, self._data, self._options, rng.spawn(1)[0], interrupted=lambda: interrupts.wanted,
             engine_of=lambda problem: self._make_engine(problem, dtype=dtype, n_threads=n_threads),
         )  # fmt: skip
 
@@ -230,7 +228,8 @@ class _Fitting:
 
             def snapshot() -> Fit:
                 posterior, state = chain.without_centers(chain.fetch())
-                return replace(best, posterior=posterior, state=state, trace=bounds, status=Status.INTERRUPTED)
+                status = Status.INTERRUPTED
+                return replace(best, posterior=posterior, state=state, trace=bounds, n_settled=None, status=status)
 
             return report(StepInfo(
                 n, now, change, chain.posterior.n_strong, 0, snapshot,
@@ -245,8 +244,8 @@ class _Fitting:
         if not np.isfinite(sampled.trace[-1]):
             status = Status.NONFINITE
         return replace(
-            best, posterior=sampled.posterior, state=sampled.state, trace=tuple(sampled.trace), status=status,
-            draws=sampled.draws,
+            best, posterior=sampled.posterior, state=sampled.state, trace=tuple(sampled.trace), n_settled=None,
+            status=status, draws=sampled.draws,
         )  # fmt: skip
 
     def _packed(self, start: int) -> dict[str, Any]:
@@ -264,7 +263,7 @@ class _Fitting:
         drawing = self._drawing(part(values, "drawing"))
         dtype = part(values, "dtype")
         engine = self._engine if drawing is None else self._engine_of(drawing, dtype=dtype)
-        return _Best(float(part(values, "bound")), Fit.unpack(self._spec, part(values, "fit")), engine, drawing, dtype)
+        return _Best(Fit.unpack(self._spec, part(values, "fit")), engine, drawing, dtype)
 
     def _drawing(self, values: dict[str, Any] | None) -> Drawing | None:
         return None if values is None else Drawing.unpack(self._spec, values)
