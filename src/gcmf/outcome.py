@@ -108,7 +108,8 @@ class Fit:
         """As plain values, for another process."""
         return {
             "posterior": pack(in_order(self.posterior)), "state": pack_state(self.state), "trace": np.array(self.trace),
-            "n_settled": self.n_settled, "status": self.status.name, "drawn": {name: list(drawn) for name, drawn in self.drawn.items()},
+            "status": self.status.name, "drawn": {name: list(drawn) for name, drawn in self.drawn.items()},
+            "n_settled": self.n_settled,
         }  # fmt: skip
 
     @classmethod

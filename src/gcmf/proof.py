@@ -51,7 +51,7 @@ WORSE, BETTER = 0.01, 0.001
 NO_LOSS = 1e-4
 
 
-def predicts_better_opened(
+def predicts_better_opened(  # noqa: PLR0913 - what was fitted, how, and what the proof is made with
     run: Run,
     data: Collection,
     options: FitOptions,

@@ -225,9 +225,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         listed_callbacks(self.callbacks)
         return FitOptions.of(self, widened=True, **more)
 
-    def _settle(
-        self, fitted: Fitted, trace: Sequence[float], status: Status, n_settled: int | None = None
-    ) -> None:
+    def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status, n_settled: int | None = None) -> None:
         self._fitted = fitted
         self._made_of = None
         self.status_ = status
