@@ -82,7 +82,7 @@ def predicts_better_opened(  # noqa: PLR0913 - what was fitted, how, and what th
         _refine(trial, refinement, interrupted)
         fitted = summarize(trial.spec, trial.posterior, trial.engine.fetch(), seen)
         losses.append([_loss(fitted, m, cells) for m, cells in enumerate(hidden)])
-    return not interrupted() and _is_better(*losses, hidden)
+    return not interrupted() and _is_better(losses[0], losses[1], hidden)
 
 
 def _to_be_proven(run: Run, data: Collection) -> bool:
@@ -114,7 +114,7 @@ def _is_better(closed: list[Floats], opened: list[Floats], hidden: list[Triplets
     return not worse and sum(changes) < -max(BETTER, 2.0 * float(np.linalg.norm(errors)))
 
 
-def _error(x: Floats, of: Integers) -> float:
+def _error(x: Floats, of: NDArray[np.int32]) -> float:
     """The standard error of a mean, where numbers `of` the same entity go together: √Σ_i (Σ_j x_ij − x̄)² / n."""
     return float(np.linalg.norm(np.bincount(of, x - x.mean())) / len(x))
 
