@@ -7,12 +7,14 @@ import signal
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from gcmf import GCMF, Status
+from gcmf import GCMF, Collection, Relation, Status
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.interrupts import Interrupts
+from gcmf.methods import variational
 from gcmf.methods.variational import Variational
 
 X = np.random.default_rng(0).normal(size=(25, 2)) @ np.random.default_rng(1).normal(size=(2, 18))
@@ -122,3 +124,20 @@ def test_other_threads_cannot_and_do_not_catch_it():
     thread.start()
     thread.join()
     assert done == [Status.CONVERGED]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_are_heard_while_covariates_are_left_out(number, monkeypatch):
+    passes = []
+
+    def endless(spec, posterior):
+        passes.append(0)
+        assert len(passes) < 5, "nobody listens"
+        os.kill(os.getpid(), number)
+        return posterior
+
+    monkeypatch.setattr(variational, "without_idle", endless)
+    known = pd.DataFrame({"size": X[:, 0]})
+    data = Collection([Relation("x", "a", "b", X)], entities={"a": known})
+    model = GCMF(4, random_state=0, progress=False).fit(data)
+    assert (model.status_, len(passes)) == (Status.INTERRUPTED, 1)

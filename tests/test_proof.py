@@ -6,7 +6,10 @@ import pytest
 import gcmf
 import gcmf.fit
 from gcmf import proof
+from gcmf.data.cells import Triplets
 from gcmf.datasets import simulate_cycle
+from gcmf.methods.run import Run
+from gcmf.options import FitOptions
 
 
 def two_views(n, widths, n_shared, *, noise, away):
@@ -80,6 +83,33 @@ def test_what_was_opened_is_saved_and_gone_on_from(views, monkeypatch, tmp_path)
     np.testing.assert_allclose(error(onward, views), error(model, views), rtol=2e-3)
 
 
+def test_a_bad_sweep_right_after_opening_takes_all_of_it_back(views, monkeypatch):
+    """Spec and level too: a posterior with a pattern has an α of each set, and no level."""
+    monkeypatch.setattr(gcmf.fit, "predicts_better_opened", lambda *args, **kwargs: True)
+    bound, levels = Run.bound, []
+
+    def bad(self):
+        if self.spec.common:
+            levels.append(self.level)
+            return np.nan
+        return bound(self)
+
+    def noted(self, slot):
+        restore(self, slot)
+        levels.append(self.level)
+
+    restore = Run.restore
+    monkeypatch.setattr(Run, "bound", bad)
+    monkeypatch.setattr(Run, "restore", noted)
+    found = gcmf.fit.fit(collection(views), FitOptions(), np.random.default_rng(0), ())
+    assert found.status is gcmf.Status.NONFINITE
+    assert found.posterior.pattern is None
+    assert not found.posterior.on.all()
+    assert not found.spec.common
+    assert levels[-1] == 0.0
+    assert found.bound == found.trace[-1]
+
+
 def test_the_pattern_is_kept_where_it_is_the_truth(monkeypatch):
     answers = []
     ask = gcmf.fit.predicts_better_opened
@@ -117,15 +147,66 @@ def test_the_same_bits_whatever_the_threads(views, monkeypatch):
     np.testing.assert_array_equal(np.asarray(one.predict("right")), np.asarray(other.predict("right")))
 
 
+def places(n_rows, n_cols):
+    """Every cell of a table, without its number."""
+    i, j = (a.ravel().astype(np.int32) for a in np.indices((n_rows, n_cols)))
+    return Triplets(i, j, np.zeros(len(i)))
+
+
 def test_no_relation_may_become_worse_and_losses_of_nothing_say_nothing():
     rng = np.random.default_rng(0)
-    before = rng.random(200)
-    assert proof._is_better([before], [0.9 * before])
-    assert not proof._is_better([before, before], [0.8 * before, 1.05 * before])
+    before, at = rng.random(200), places(20, 10)
+    assert proof._is_better([before], [0.9 * before], [at])
+    assert not proof._is_better([before, before], [0.8 * before, 1.05 * before], [at, at])
     # Relations without noise are told to the last digit either way.
-    assert not proof._is_better([1e-9 * before], [1e-10 * before])
+    assert not proof._is_better([1e-9 * before], [1e-10 * before], [at])
     # Nothing is said by cells of which there are none.
-    assert not proof._is_better([before[:0]], [before[:0]])
+    assert not proof._is_better([before[:0]], [before[:0]], [places(0, 0)])
+
+
+@pytest.mark.parametrize("side", ["rows", "cols"])
+def test_cells_of_a_row_or_column_that_change_together_count_once(side):
+    """Twenty rows change by -0.05 with an error of 0.045; their 800 cells would be known nine times as well."""
+    rng = np.random.default_rng(1)
+    change = rng.standard_normal(20)
+    change = (-0.05 + 0.2 * (change - change.mean()) / change.std()).repeat(40)
+    at = places(20, 40)
+    if side == "cols":
+        at = Triplets(at.j, at.i, at.x)
+    before = np.ones(800)
+    assert -change.mean() > 2.0 * change.std() / np.sqrt(800)
+    assert not proof._is_better([before], [before + change], [at])
+    assert proof._is_better([before], [before + 0.2 * (change - change.mean()) + change.mean()], [at])
+
+
+def test_pairs_of_a_network_are_hidden_both_ways_and_counted_once():
+    rng = np.random.default_rng(0)
+    whole = rng.standard_normal((40, 40))
+    whole[rng.random(whole.shape) < 0.2] = np.nan
+    network = gcmf.Relation("a", "p", "p", np.triu(whole, 1) + np.triu(whole, 1).T, symmetric=True)
+    data = gcmf.Collection([network, gcmf.Relation("b", "p", "x", whole[:, :30])])
+    seen, hidden = proof._hide(data, np.random.default_rng(0))
+    left, (i, j, _) = seen.relations["a"].cells.triplets(), hidden[0]
+    there = {*zip(left.i.tolist(), left.j.tolist(), strict=True)}
+    assert there == {(j, i) for i, j in there}
+    assert not there & {*zip(i.tolist(), j.tolist(), strict=True)}
+    assert len(i) == round(0.1 * data.relations["a"].n_cells)
+    assert seen.relations["a"].n_cells + len(i) == data.relations["a"].n_cells
+
+
+def test_other_cells_are_hidden_by_other_seeds(monkeypatch):
+    views, _ = two_views(30, (20, 25), 2, noise=0.5, away=0.2)
+    chosen, hide = [], proof._hide
+
+    def noted(data, rng):
+        seen, hidden = hide(data, rng)
+        chosen.append(hidden[0].i.tolist())
+        return seen, hidden
+
+    monkeypatch.setattr(proof, "_hide", noted)
+    for seed in (0, 1, 0):
+        gcmf.GCMF(4, random_state=seed).fit(collection(views))
+    assert chosen[0] == chosen[2] != chosen[1]
 
 
 def test_relations_that_would_be_hidden_whole_are_not(monkeypatch):

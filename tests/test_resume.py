@@ -69,12 +69,19 @@ def precise():
     return gcmf.Collection([gcmf.Relation("x", "a", "b", x)])
 
 
+def nothing():
+    """Noise: no start finds a factor, and others are tried."""
+    return gcmf.Collection([gcmf.Relation("x", "a", "b", np.random.default_rng(0).normal(size=(30, 20)))])
+
+
 #: Sweeps after which each case is stopped, from the first to the last: in the warm-up, between leaps, while refining.
 N_SWEEPS = 4
 CASES = {
     "variational": (ratings, {}),
     "float64, reference": (ratings, {"dtype": "float64", "device": "reference", "n_factors": 3, "max_iter": 12}),
     "capped, with several starts": (ratings, {"n_factors": 2, "n_init": 3, "max_iter": 40}),
+    "nothing found by any start": (nothing, {}),
+    "nothing found, then chains": (nothing, {"inference": "gibbs", "n_samples": 12, "n_burn": 6}),
     "point": (ratings, {"inference": "map", "priors": PROPER, "n_factors": 3, "max_iter": 40}),
     "covariates and counts": (known, {"max_iter": 80}),
     "scales and mates": (network, {"max_iter": 80}),

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from gcmf.model.spec import Spec
     from gcmf.options import FitOptions
 
+#: Starts beyond `n_init` that are tried where none has found a factor: about one in twenty ends so by bad luck.
+MORE_STARTS = 2
 #: The number of the draw of zeros that variances are taken from: none that a fit sees.
 _LAST_DRAW = 1_000_000
 
@@ -50,7 +52,6 @@ _LAST_DRAW = 1_000_000
 class _Best:
     """The best run so far, and the engine that it ended with."""
 
-    bound: float
     fit: Fit
     engine: Engine
     drawing: Drawing | None
@@ -59,7 +60,7 @@ class _Best:
 
     def pack(self) -> dict[str, Any]:
         drawing = None if self.drawing is None else self.drawing.pack()
-        return {"bound": self.bound, "fit": self.fit.pack(), "drawing": drawing, "dtype": self.dtype}
+        return {"fit": self.fit.pack(), "drawing": drawing, "dtype": self.dtype}
 
 
 def fit(  # noqa: PLR0913 - what is fitted, how, who is told, and where it goes on
@@ -74,6 +75,7 @@ def fit(  # noqa: PLR0913 - what is fitted, how, who is told, and where it goes 
 ) -> Fit:
     """Fit the model from `n_init` random starts and keep the run with the highest bound; or go on from a `model`.
 
+    Where no start finds a factor, up to `MORE_STARTS` others are tried, until one does.
     A callback that returns True ends its run, which then counts as interrupted; so does Ctrl-C, at the end of the sweep
     (pressed twice, it raises KeyboardInterrupt at once). `before` is what a keeper had of a sweep of the same fit: it
     goes on after it, and ends with the same bits.
@@ -104,6 +106,7 @@ class _Fitting:
         if model is not None:
             self._spec, self._problem = as_before(self._spec, self._problem, model)
         self._zeros = Zeros(data, self._spec, self._problem, self._rng)
+        self._starts += self._rng.spawn(MORE_STARTS if model is None else 0)
         self._n_threads = options.n_threads or available_threads()
         self._dtype = options.dtype if before is None else part(before, "dtype")
         self._engine = self._engine_of(None, dtype=self._dtype)
@@ -119,20 +122,23 @@ class _Fitting:
             if type(first) is not int or not 0 <= first <= len(self._starts):
                 refuse("start", f"is {first!r}, of {len(self._starts)}")
             for n in range(first, len(self._starts)):
-                ended = self._run(n, interrupts)
-                if interrupts.wanted or ended is Status.INTERRUPTED:
+                best = self._best
+                if n >= options.n_init and best is not None and best.fit.status is not Status.ALL_PRUNED:
+                    break
+                if (interrupts.wanted and best is not None) or self._run(n, interrupts) is Status.INTERRUPTED:
+                    self._best = self._stopped()
                     break
             assert self._best is not None
-            best = self._best.fit
-            if options.inference == "gibbs" and best.status is not Status.INTERRUPTED:
+            found = self._best.fit
+            if options.inference == "gibbs" and found.status is not Status.INTERRUPTED:
                 with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                    best = self._sampled(self._best, interrupts)
-            if options.widened and not spec.point and best.draws is None:
-                given = given_of(best.spec, best.posterior)
-                last = Drawing(_LAST_DRAW, best.state, given.scales)
+                    found = self._sampled(self._best, interrupts)
+            if options.widened and not spec.point and found.draws is None:
+                given = given_of(found.spec, found.posterior)
+                last = Drawing(_LAST_DRAW, found.state, given.scales)
                 cells = self._zeros.problem(last, self._n_threads) if self._zeros else self._problem
-                best = replace(best, widths=spread(cells, given, best.state, n_threads=self._n_threads))
-        return best
+                found = replace(found, widths=spread(cells, given, found.state, n_threads=self._n_threads))
+        return found
 
     def _engine_of(self, drawing: Drawing | None, *, dtype: str | None = None) -> Engine:
         if dtype not in (None, "float32", "float64"):
@@ -169,10 +175,14 @@ class _Fitting:
 
         report = Report(self._callbacks, self._keeper, packed, interrupts)
         found = Loop(run, method, options, report=report, restart=n, zeros=self._zeros).go()
-        bound = found.trace[-1] if run.structured is None else run.structured
-        if self._best is None or bound > self._best.bound:
-            self._best = _Best(bound, found, run.engine, run.drawing, run.engine.dtype.name)
+        if self._best is None or found.bound > self._best.fit.bound:
+            self._best = _Best(found, run.engine, run.drawing, run.engine.dtype.name)
         return found.status
+
+    def _stopped(self) -> _Best:
+        """The best run of starts that were not all made: the fit was interrupted, however that run has ended."""
+        assert self._best is not None
+        return replace(self._best, fit=replace(self._best.fit, status=Status.INTERRUPTED))
 
     def _method_of(self, run: Run, rng: np.random.Generator, interrupts: Interrupts) -> Method:
         options = self._options
@@ -183,15 +193,15 @@ class _Fitting:
         structure = Variational(run, options, rng, lambda: interrupts.wanted)
         if options.pattern is not None or not (options.refined and run.spec.priors.vague):
             return structure
-        return Stages(structure, Refinement(run, options, rng), lambda: self._opens(run, interrupts))
+        return Stages(structure, Refinement(run, options, rng), lambda: self._opens(run, rng, interrupts))
 
-    def _opens(self, run: Run, interrupts: Interrupts) -> bool:
+    def _opens(self, run: Run, rng: np.random.Generator, interrupts: Interrupts) -> bool:
         """Whether predictions are to have factors everywhere."""
         if self._zeros:
             return False
         dtype, n_threads = run.engine.dtype.name, self._n_threads
         return predicts_better_opened(
-            run, self._data, self._options, interrupted=lambda: interrupts.wanted,
+            run, self._data, self._options, rng.spawn(1)[0], interrupted=lambda: interrupts.wanted,
             engine_of=lambda problem: self._make_engine(problem, dtype=dtype, n_threads=n_threads),
         )  # fmt: skip
 
@@ -218,7 +228,8 @@ class _Fitting:
 
             def snapshot() -> Fit:
                 posterior, state = chain.without_centers(chain.fetch())
-                return replace(best, posterior=posterior, state=state, trace=bounds, status=Status.INTERRUPTED)
+                status = Status.INTERRUPTED
+                return replace(best, posterior=posterior, state=state, trace=bounds, n_settled=None, status=status)
 
             return report(StepInfo(
                 n, now, change, chain.posterior.n_strong, 0, snapshot,
@@ -233,8 +244,8 @@ class _Fitting:
         if not np.isfinite(sampled.trace[-1]):
             status = Status.NONFINITE
         return replace(
-            best, posterior=sampled.posterior, state=sampled.state, trace=tuple(sampled.trace), status=status,
-            draws=sampled.draws,
+            best, posterior=sampled.posterior, state=sampled.state, trace=tuple(sampled.trace), n_settled=None,
+            status=status, draws=sampled.draws,
         )  # fmt: skip
 
     def _packed(self, start: int) -> dict[str, Any]:
@@ -252,7 +263,7 @@ class _Fitting:
         drawing = self._drawing(part(values, "drawing"))
         dtype = part(values, "dtype")
         engine = self._engine if drawing is None else self._engine_of(drawing, dtype=dtype)
-        return _Best(float(part(values, "bound")), Fit.unpack(self._spec, part(values, "fit")), engine, drawing, dtype)
+        return _Best(Fit.unpack(self._spec, part(values, "fit")), engine, drawing, dtype)
 
     def _drawing(self, values: dict[str, Any] | None) -> Drawing | None:
         return None if values is None else Drawing.unpack(self._spec, values)

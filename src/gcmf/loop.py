@@ -128,6 +128,7 @@ class Loop:
             tuple(run.trace),
             status,
             dict(self._zeros.drawn) if self._zeros else {},
+            n_settled=run.n_settled,
         )
 
     def _take_back(self) -> None:

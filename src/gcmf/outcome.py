@@ -42,7 +42,7 @@ class Status(Enum):
     CAPPED = "converged, but all factors are in use and more would raise the bound: raise n_factors, or leave it 'auto'"
     SAMPLED = "sampled: the draws of predictions agree"
     UNMIXED = "sampled, but the draws of predictions do not agree yet (R-hat > 1.1): raise n_burn and n_samples"
-    ALL_PRUNED = "no factor explains more than it costs: only biases are left"
+    ALL_PRUNED = "no factor explains more than it costs, from any start: only biases are left"
 
     def __str__(self) -> str:
         return self.value
@@ -62,7 +62,7 @@ class StepInfo:
     n_factors: int
     """Factors still alive."""
     restart: int
-    """Which of the `n_init` runs this is, from 0."""
+    """Which start this is, from 0: one of `n_init`, or beyond those a further one where none has found a factor."""
     snapshot: Callable[[], Fit] = field(repr=False, compare=False)
     """Call it to have the run as it stands: a copy of the factors if it is called, and no cost if not."""
     terms: Callable[[], dict[str, float]] = field(default=dict, repr=False, compare=False)
@@ -93,12 +93,23 @@ class Fit:
     """How uncertain factors and biases are, each by itself, where that was asked for."""
     draws: Draws | None = None
     """States of a sampled model; posterior and state then are means over them."""
+    n_settled: int | None = None
+    """Sweeps after which the structure was settled, where predictions were refined after it."""
+
+    @property
+    def bound(self) -> float:
+        """The bound by which fits compare: that of the settled structure, or the last one where nothing followed it.
+
+        What refining adds depends on the random weak factors that it started with.
+        """
+        return self.trace[(self.n_settled or 0) - 1]
 
     def pack(self) -> dict[str, Any]:
         """As plain values, for another process."""
         return {
             "posterior": pack(in_order(self.posterior)), "state": pack_state(self.state), "trace": np.array(self.trace),
             "status": self.status.name, "drawn": {name: list(drawn) for name, drawn in self.drawn.items()},
+            "n_settled": self.n_settled,
         }  # fmt: skip
 
     @classmethod
@@ -106,11 +117,14 @@ class Fit:
         """What `pack` gave, of a model of this spec."""
         posterior = unpack_posterior(spec, part(values, "posterior"))
         state = unpack_state(spec, posterior.n_factors, part(values, "state"))
-        status, trace, drawn = (part(values, name) for name in ("status", "trace", "drawn"))
+        status, trace, drawn, n_settled = (part(values, name) for name in ("status", "trace", "drawn", "n_settled"))
         if status not in Status.__members__ or not isinstance(trace, np.ndarray) or not isinstance(drawn, dict):
             refuse("best", "does not say how it ended")
         counts = {name: Drawn(*map(int, pair)) for name, pair in drawn.items()}
-        return cls(opened(spec, posterior), posterior, state, tuple(trace.tolist()), Status[status], counts)
+        if n_settled is not None and (type(n_settled) is not int or not 1 <= n_settled <= len(trace)):
+            refuse("n_settled", "is no sweep of the trace")
+        bounds = tuple(trace.tolist())
+        return cls(opened(spec, posterior), posterior, state, bounds, Status[status], counts, n_settled=n_settled)
 
     def summarize(self, data: Collection) -> Fitted:
         """Return what remains of the run: everything that answers need."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.data.parts import col_numbers, row_numbers, take
+from gcmf.data.cells import Triplets
+from gcmf.data.parts import both_ways, col_numbers, one_way, row_numbers, take
 from gcmf.data.split import draw
 from gcmf.engines.base import State
 from gcmf.methods.run import Run
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gcmf.data.cells import Side, Triplets
+    from gcmf.data.cells import Side
     from gcmf.data.collection import Collection
     from gcmf.engines.base import Engine, Problem
     from gcmf.model.fitted import Fitted
@@ -50,33 +51,38 @@ WORSE, BETTER = 0.01, 0.001
 NO_LOSS = 1e-4
 
 
-def predicts_better_opened(
+def predicts_better_opened(  # noqa: PLR0913 - what was fitted, how, and what the proof is made with
     run: Run,
     data: Collection,
     options: FitOptions,
+    rng: np.random.Generator,
     *,
     engine_of: Callable[[Problem], Engine],
     interrupted: Callable[[], bool],
 ) -> bool:
-    """Whether hidden cells are predicted better by more than its error if all factors live everywhere, and none worse.
+    """Whether hidden cells are predicted better by twice its error if all factors live everywhere, and none worse.
 
-    Both refinements start from the structure as it was found with all cells, and sweep over those that are left.
+    Both refinements start from the structure as it was found with all cells, and sweep over those that are left, with
+    the same weak factors.
     """
     if not _to_be_proven(run, data):
         return False
-    seen, hidden = _hide(data, np.random.default_rng(0))
+    seen, hidden = _hide(data, rng)
     if not all(seen.observed(entity).any() for entity in seen.entities):
         return False  # too few cells to spare any
     spec, problem = in_units(*build(seen, options), run.spec)
     state = _of_those_seen(spec, run.engine.fetch())
-    losses = []
+    losses, seed = [], int(rng.integers(1 << 63))
     for opens in (False, True):
         trial = Run(spec, engine_of(problem))
         trial.resume(state.copy(), run.posterior)
-        _refine(trial, options, interrupted, opens=opens)
+        trial.trace.append(0.0)
+        refinement = Refinement(trial, options, np.random.default_rng(seed))
+        refinement.opens = opens
+        _refine(trial, refinement, interrupted)
         fitted = summarize(trial.spec, trial.posterior, trial.engine.fetch(), seen)
         losses.append([_loss(fitted, m, cells) for m, cells in enumerate(hidden)])
-    return not interrupted() and _is_better(*losses)
+    return not interrupted() and _is_better(losses[0], losses[1], hidden)
 
 
 def _to_be_proven(run: Run, data: Collection) -> bool:
@@ -87,11 +93,8 @@ def _to_be_proven(run: Run, data: Collection) -> bool:
     return several and simple and data.n_cells <= MOST_CELLS
 
 
-def _refine(trial: Run, options: FitOptions, interrupted: Callable[[], bool], *, opens: bool) -> None:
-    """Some sweeps of refinement, with all factors opened up or as they are."""
-    trial.trace.append(0.0)
-    refinement = Refinement(trial, options, np.random.default_rng(0))
-    refinement.opens = opens
+def _refine(trial: Run, refinement: Refinement, interrupted: Callable[[], bool]) -> None:
+    """Some sweeps of refinement."""
     for _ in range(N_SWEEPS):
         refinement.sweep()
         trial.trace.append(trial.bound())
@@ -99,16 +102,21 @@ def _refine(trial: Run, options: FitOptions, interrupted: Callable[[], bool], *,
             break
 
 
-def _is_better(closed: list[Floats], opened: list[Floats]) -> bool:
-    """Whether losses fall by more than the error of that, as parts of what they were, and no relation's rise."""
+def _is_better(closed: list[Floats], opened: list[Floats], hidden: list[Triplets]) -> bool:
+    """Whether losses fall by more than two errors of that, as parts of what they were, and no relation's rise."""
     changes, errors = [], []
-    for before, after in zip(closed, opened, strict=True):
+    for before, after, cells in zip(closed, opened, hidden, strict=True):
         if len(before):
             size, difference = max(np.abs(before).mean(), NO_LOSS), after - before
             changes.append(float(difference.mean() / size))
-            errors.append(float(difference.std() / np.sqrt(len(before)) / size))
+            errors.append(max(_error(difference, of) for of in (cells.i, cells.j)) / size)
     worse = any(change > max(WORSE, 2.0 * error) for change, error in zip(changes, errors, strict=True))
-    return not worse and sum(changes) < -max(BETTER, float(np.linalg.norm(errors)))
+    return not worse and sum(changes) < -max(BETTER, 2.0 * float(np.linalg.norm(errors)))
+
+
+def _error(x: Floats, of: NDArray[np.int32]) -> float:
+    """The standard error of a mean, where numbers `of` the same entity go together: √Σ_i (Σ_j x_ij − x̄)² / n."""
+    return float(np.linalg.norm(np.bincount(of, x - x.mean())) / len(x))
 
 
 # --- hidden cells -------------------------------------------------------------------------------------------
@@ -118,9 +126,11 @@ def _hide(data: Collection, rng: np.random.Generator) -> tuple[Collection, list[
     """Return the collection without some cells of every relation, and those."""
     chosen: dict[str, list[Integers]] = {name: [] for name in data.relations}
     for name, relation in data.relations.items():
-        n = relation.cells.n_cells
-        if n >= FEWEST and not relation.symmetric:
-            chosen[name].append(draw(rng, n, min(round(SHARE * n), MOST_HIDDEN)))
+        # Of a symmetric relation a pair is hidden both ways.
+        n, cells = relation.n_cells, relation.cells
+        if n >= FEWEST:
+            numbers = draw(rng, n, min(round(SHARE * n), MOST_HIDDEN))
+            chosen[name].append(both_ways(cells, one_way(cells)[numbers]) if relation.symmetric else numbers)
     for entity in data.entities:
         for name, numbers in _whole(data, entity, rng):
             chosen[name].append(numbers)
@@ -128,8 +138,14 @@ def _hide(data: Collection, rng: np.random.Generator) -> tuple[Collection, list[
     for name, parts in chosen.items():
         numbers = np.unique(np.concatenate([*parts, np.empty(0, np.int64)]))
         seen[name], away = take(data.relations[name].cells, numbers)
-        hidden.append(away.triplets())
+        hidden.append(_once(away.triplets()) if data.relations[name].symmetric else away.triplets())
     return data.with_cells(seen), hidden
+
+
+def _once(cells: Triplets) -> Triplets:
+    """The cells of a symmetric relation one way: the others are the same cells."""
+    first = cells.i < cells.j
+    return Triplets(cells.i[first], cells.j[first], cells.x[first])
 
 
 def _whole(data: Collection, entity: str, rng: np.random.Generator) -> Iterator[tuple[str, Integers]]:
@@ -139,9 +155,11 @@ def _whole(data: Collection, entity: str, rng: np.random.Generator) -> Iterator[
         for r in data.schema.relations if r.rows != r.cols
         for side, end in enumerate((r.rows, r.cols)) if end == entity
     ]  # fmt: skip
-    has = np.array([_side(data, *one).counts() > 0 for one in sides]).reshape(len(sides), -1)
+    if len(sides) < 2:
+        return
+    has = np.array([_side(data, *one).counts() > 0 for one in sides])
     lacking = [n for n, own in enumerate(has) if (has.any(axis=0) & ~own).sum() > LACKING * has.any(axis=0).sum()]
-    for n in lacking if len(sides) > 1 else []:
+    for n in lacking:
         several = np.flatnonzero(has[n] & (has.sum(axis=0) > 1))
         some = several[draw(rng, len(several), round(SHARE * len(several)))]
         name, side = sides[n]

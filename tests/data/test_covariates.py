@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ import pytest
 from scipy import sparse
 
 from gcmf import Collection, Relation
-from gcmf.data import covariates
+from gcmf.data import covariates, known_features
 from gcmf.data.covariates import read_table
+from gcmf.data.known_features import read_features
 from gcmf.errors import DataError
 
 RATINGS = Relation("ratings", "user", "movie", (["ann", "bob", "cat"], ["a", "b", "a"], [1.0, 2.0, 4.0]))
@@ -127,6 +129,45 @@ def test_many_features_stay_sparse(monkeypatch):
     _, read = features(color=["red", "blue", "red", "blue"], age=[1, 2, 3, None], sex=["m", "f", "f", "m"])
     np.testing.assert_array_equal(read.values.toarray()[:, :2], [[0, 1], [1, 0], [0, 1], [1, 0]])
     np.testing.assert_allclose(read.values.toarray()[:, 2], [-1.224745, 0.0, 1.224745, 0.0], atol=1e-6)
+
+
+def test_levels_take_memory_by_the_entities_that_have_them():
+    """8,000 entities with 3,000 levels: 24 MB as one truth value of each pair."""
+    rng = np.random.default_rng(0)
+    city = np.array([f"city {k}" for k in rng.integers(3000, size=8000)], dtype=object)
+    city[:3] = None
+    frame = pd.DataFrame({"city": city, "age": rng.normal(size=8000)})
+    tracemalloc.start()
+    read = read_table("user", frame)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8e6
+    assert read.values.shape[1] > 2000
+    for k in (0, 1000, len(read.features) - 3):
+        np.testing.assert_array_equal(read.values[:, [k]].toarray().ravel(), city == read.features[k].level)
+    assert str(read.features[-2]) == "city missing"
+    np.testing.assert_array_equal(np.flatnonzero(read.values[:, [-2]].toarray()), [0, 1, 2])
+    tracemalloc.start()
+    ids, again = read_features("user", frame, read.features, read.center, read.scale)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8e6
+    assert len(ids) == 8000
+    assert abs(again - read.values).max() < 1e-12
+
+
+@pytest.mark.parametrize("few", [1, 100])
+def test_a_table_is_read_as_it_was_when_the_model_was_fitted(few, monkeypatch):
+    monkeypatch.setattr(covariates, "FEW", few)
+    monkeypatch.setattr(known_features, "FEW", few)
+    frame = pd.DataFrame({"color": ["red", "", "red", "", None, None], "age": [1, 2, None, 4, None, 6]})
+    read = read_table("user", frame)
+    assert [str(feature) for feature in read.features] == ["color=", "color=red", "color missing", "age", "age missing"]
+    _, again = read_features("user", frame, read.features, read.center, read.scale)
+    assert sparse.issparse(again) == sparse.issparse(read.values) == (few == 1)
+    np.testing.assert_allclose(*(a.toarray() if few == 1 else a for a in (again, read.values)))
+    _, none = read_features("user", frame.assign(color="blue"), read.features, read.center, read.scale)
+    np.testing.assert_allclose((none.toarray() if few == 1 else none)[:, :3], -np.ones((6, 1)) * read.center[:3])
 
 
 def test_refusals_say_what_and_where():

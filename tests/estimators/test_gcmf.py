@@ -50,7 +50,8 @@ def test_fit_returns_itself_and_says_how_it_went(model):
     assert model.status_ is gcmf.Status.CONVERGED
     assert str(model.status_).startswith("converged")
     assert model.n_iter_ == len(model.elbo_trace_) > 10
-    assert model.elbo_ == model.elbo_trace_[-1]
+    # The bound of the structure: the sweeps after it refine predictions.
+    assert model.elbo_ in model.elbo_trace_[10:-1]
     assert model.n_factors_active_ == len(model.structure()) == 3
 
 

@@ -185,3 +185,49 @@ def average_precision(i, j, x, theta):
     """The mean, over links, of the share of links among the pairs that are ranked as high."""
     links = x[np.argsort(-theta[i, j], kind="stable")]
     return float((np.cumsum(links) / np.arange(1, len(links) + 1))[links > 0].mean())
+
+
+def several_networks():
+    """By name: networks of one set beside each other, beside directed ones, and beside relations of other sets."""
+    rng = np.random.default_rng(0)
+    u, v, w = (rng.normal(size=(n, 2)) for n in (24, 15, 12))
+
+    def symmetric(name, ends, u, signs=(1.0, 1.0), likelihood="gaussian"):
+        x = np.triu((u * signs) @ u.T + 0.3 * rng.normal(size=(len(u), len(u))), 1)
+        x += x.T
+        return Relation(name, ends, ends, x if likelihood == "gaussian" else 1.0 * (x > 0), likelihood, symmetric=True)
+
+    def table(name, ends, u, v):
+        return Relation(name, *ends, u @ v.T + 0.3 * rng.normal(size=(len(u), len(v))))
+
+    arcs = u @ np.array([[0.0, 1.5], [-1.5, 0.0]]) @ u.T + 0.3 * rng.normal(size=(24, 24))
+    one, other = symmetric("likes", "p", u), symmetric("works", "p", u, (1.0, -1.0))
+    links, away = symmetric("knows", "p", u, (1.0, -1.0), "bernoulli"), symmetric("near", "r", w)
+    sends = Relation("sends", "p", "p", arcs, symmetric=False)
+    near, far = table("traits", ("p", "q"), u, v), table("places", ("q", "r"), v, w)
+    again = table("traits later", ("p", "q"), u, v)
+    return {
+        "two": [one, other], "numbers and links": [one, links], "three": [one, other, links], "other sets": [one, far],
+        "directed": [one, sends], "directed and a table": [one, sends, near], "a table": [one, links, near],
+        "a table twice": [one, near, again], "a chain with two ends": [one, near, far, away], "apart": [one, away],
+        "directed and other sets": [sends, far],
+    }  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")  # few sweeps, and fewer draws
+@pytest.mark.parametrize("inference", ["vb", "map", "gibbs"])
+@pytest.mark.parametrize("case", several_networks())
+def test_networks_beside_each_other_and_beside_other_relations(case, inference):
+    relations, options = several_networks()[case], {"inference": inference}
+    if inference == "map":
+        priors = gcmf.Priors(alpha_shape=1, alpha_rate=1, tau_shape=1, tau_rate=1)
+        options |= {"priors": priors, "n_factors": 3, "max_iter": 20}
+    if inference == "gibbs":
+        options |= {"n_samples": 8, "n_burn": 4}
+    model = gcmf.GCMF(random_state=0, **options).fit(relations)
+    assert model.n_factors_active_ >= 2
+    for relation in relations:
+        predicted = model.predict(relation.name)
+        assert np.isfinite(predicted).all()
+        if relation.symmetric:
+            np.testing.assert_allclose(predicted, predicted.T, rtol=1e-5, atol=1e-6)

@@ -10,6 +10,7 @@ from scipy import sparse
 
 import gcmf
 from gcmf.errors import UnknownIdError
+from gcmf.model import columns
 
 N, M, NEW = 300, 60, 40
 IDS, COLS = np.array([f"u{n}" for n in range(N)]), np.array([f"m{n}" for n in range(M)])
@@ -186,3 +187,60 @@ def test_questions_that_have_no_answer_are_refused(model, plain):
         model.coefficients("movie")
     with pytest.raises(UnknownIdError, match="has no covariates"):
         plain.coefficients("user")
+
+
+def many_columns(n, p, *, seed):
+    """Tastes and a bias that depend on five of p columns, some of which come twice."""
+    rng = np.random.default_rng(seed)
+    F = rng.normal(size=(n, p))
+    F[:, p // 2 : p // 2 + 3] = F[:, :3] + 0.01 * rng.normal(size=(n, 3))
+    u = np.column_stack([F[:, 0] + F[:, 1], F[:, 2] - F[:, 3]]) + 0.5 * rng.normal(size=(n, 2))
+    x = u @ rng.normal(size=(2, 20)) + F[:, [4]] + 0.5 * rng.normal(size=(n, 20))
+    known = pd.DataFrame(F, columns=[f"c{k}" for k in range(p)])
+    return gcmf.Collection([gcmf.Relation("x", "a", "b", x)], entities={"a": known})
+
+
+@pytest.mark.parametrize(("n", "p"), [(60, 40), (20, 60), (30, 110)])
+def test_columns_that_go_together_are_those_that_go_one_after_the_other(n, p, monkeypatch):
+    passes, together = [], columns._without
+    true = columns.worth
+    monkeypatch.setattr(columns, "worth", lambda *args: passes.append(0) or true(*args))
+
+    def one(spec, posterior, regression, idle, gain):
+        return together(spec, posterior, regression, idle[:1], gain)
+
+    found = []
+    for way in (one, together):
+        monkeypatch.setattr(columns, "_without", way)
+        passes.clear()
+        model = gcmf.GCMF(random_state=0).fit(many_columns(n, p, seed=2))
+        told = model.coefficients("a")
+        found.append((told.index[told["std"] > 0].tolist(), len(passes), model.predict("x")))
+    (alone, n_alone, x), (kept, n_passes, y) = found
+    assert kept == alone
+    assert len(kept) >= 4
+    np.testing.assert_allclose(y, x, atol=0.02 * np.std(x))
+    # Measured: 6 for 80, 10 for 122 and 24 for 326.
+    assert n_passes < n_alone / 4
+
+
+def test_hundreds_of_columns_of_few_rows_go_in_few_passes(monkeypatch):
+    passes, true = [], columns.worth
+    monkeypatch.setattr(columns, "worth", lambda *args: passes.append(0) or true(*args))
+    model = gcmf.GCMF(3, random_state=0, tol=1e-4).fit(many_columns(20, 400, seed=2))
+    assert len(passes) < 60
+    told = model.coefficients("a")
+    assert (told["std"] == 0).mean() > 0.8
+
+
+def test_a_category_of_thousands_of_levels_is_told_of_new_users_too():
+    rng = np.random.default_rng(0)
+    city, effect = rng.integers(150, size=600), rng.normal(size=150)
+    x = effect[city][:, None] + 0.3 * rng.normal(size=(600, 8))
+    users = pd.DataFrame({"city": [f"city {k}" for k in city], "age": rng.normal(size=600)})
+    users.loc[:4, "city"] = None
+    data = gcmf.Collection([gcmf.Relation("x", "a", "b", x)], entities={"a": users})
+    model = gcmf.GCMF(2, random_state=0, tol=1e-3).fit(data)
+    new = users.iloc[100:140].set_axis([f"new {n}" for n in range(40)])
+    guess = model.fold_in("a", covariates=new).predict("x")
+    assert np.corrcoef(guess.mean(axis=1), effect[city[100:140]])[0, 1] > 0.95

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gcmf.model import gauge, moves, regression
-from gcmf.model.columns import PRICE, without_least, worth
+from gcmf.model.columns import PRICE, without_idle, worth
 from gcmf.model.hyper import update_alpha, update_bias_prior
 from gcmf.model.posterior import row_priors
 from gcmf.model.regression import Design, precision_of, refit, solve, update
@@ -150,10 +150,10 @@ def test_what_a_column_is_worth_is_what_the_bound_loses_without_it(start):
             assert lost == pytest.approx(gain[g] - price)
 
 
-def test_columns_go_one_after_the_other_while_the_bound_rises():
+def test_columns_go_while_the_bound_rises():
     sample = toy(KINDS, priors=VAGUE, known=True).updated(update_alpha).updated(update_bias_prior)
     bounds, fewer = [sample.bound()], sample.posterior
-    while (fewer := without_least(sample.spec, fewer)) is not None:
+    while (fewer := without_idle(sample.spec, fewer)) is not None:
         bounds.append(sample.knowing(regressions=fewer.regressions).bound())
         np.testing.assert_allclose(
             fewer.moments.square, sample.knowing(regressions=fewer.regressions).posterior.moments.square

@@ -110,7 +110,7 @@ class _Columns:
     scale: list[float] = field(default_factory=list)
     group: list[int] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
-    """Of each feature its standardized numbers, or for a 0/1 feature which entities have it."""
+    """Of each feature its standardized numbers, (d,), or for a 0/1 feature which entities have it, by position."""
     n_groups: int = 0
     silent: list[str] = field(default_factory=list)
     """Source columns that say nothing."""
@@ -214,7 +214,7 @@ def _read_column(table: _Columns, label: str, column: pd.Series[Any], ids: list[
         _add_numbers(table, label, numbers, missing, ids)
     told = len(table.features) > before
     if told and RARE < missing.sum() < len(missing):
-        table.add(Feature(label, "missing"), missing, float(missing.mean()), 1.0)
+        table.add(Feature(label, "missing"), np.flatnonzero(missing), float(missing.mean()), 1.0)
     elif not told:
         table.silent.append(label)
 
@@ -270,8 +270,9 @@ def _add_levels(table: _Columns, label: str, column: pd.Series[Any], missing: np
         msg = "two of its levels read alike; give them texts that differ."
         raise DataError(msg)
     useful = [n for n in np.argsort(texts, kind="stable").tolist() if RARE < counts[n] < len(column)]
+    by_level = np.split(np.argsort(codes, kind="stable")[np.count_nonzero(missing) :], np.cumsum(counts)[:-1])
     for n in useful:
-        table.add(Feature(label, "level", texts[n]), codes == n, float(counts[n] / len(column)), 1.0)
+        table.add(Feature(label, "level", texts[n]), by_level[n], float(counts[n] / len(column)), 1.0)
 
 
 def _assembled(table: _Columns, size: int) -> Covariates:
@@ -281,14 +282,28 @@ def _assembled(table: _Columns, size: int) -> Covariates:
     if len(table.features) <= FEW:
         values: Any = np.empty((size, len(center)))
         for k, (feature, x) in enumerate(zip(table.features, table.values, strict=True)):
-            values[:, k] = x if feature.kind == "number" else x - center[k]
+            values[:, k] = x if feature.kind == "number" else np.bincount(x, minlength=size) - center[k]
     else:
-        numbers = np.array([feature.kind == "number" for feature in table.features])
+        numbers = [feature.kind == "number" for feature in table.features]
         center = np.where(numbers, center, 0.0)
-        values = sparse.hstack(
-            [sparse.csc_array(np.asarray(x, dtype=float)[:, None]) for x in table.values], format="csr"
-        )
+        parts = [
+            not_zero(x) if number else (x, np.ones(len(x))) for number, x in zip(numbers, table.values, strict=True)
+        ]
+        values = side_by_side(parts, size)
     return Covariates(tuple(table.features), center, scale, group, values)
+
+
+def not_zero(x: Floats) -> tuple[npt.NDArray[np.intp], Floats]:
+    """Where numbers are not zero, and those."""
+    at = np.flatnonzero(x)
+    return at, x[at]
+
+
+def side_by_side(parts: Sequence[tuple[npt.NDArray[np.intp], Floats]], size: int) -> Any:  # noqa: ANN401 - sparse
+    """Features of which is known where they are not zero, and what there, as a sparse array, (d, p)."""
+    ends = np.concatenate([[0], np.cumsum([len(at) for at, _ in parts])])
+    at, x = (np.concatenate(both) for both in zip(*parts, strict=True))
+    return sparse.csc_array((x, at, ends), shape=(size, len(parts))).tocsr()
 
 
 def _read_matrix(name: str, matrix: Any, names: Any) -> Covariates | None:  # noqa: ANN401 - a sparse matrix, labels

@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
-from gcmf.data.covariates import LARGEST, columns_of, is_matrix, numbers_of, table_ids
+from gcmf.data.covariates import FEW, LARGEST, columns_of, is_matrix, not_zero, numbers_of, side_by_side, table_ids
 from gcmf.data.vocabulary import Vocabulary, and_more, show_id
 from gcmf.errors import DataError, counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-    import pandas as pd
+    from numpy.typing import NDArray
 
     from gcmf.data.covariates import Feature
 
-    Floats = npt.NDArray[np.float64]
+    Floats = NDArray[np.float64]
 
 
 def read_features(
@@ -45,21 +45,37 @@ def read_features(
             " give every column, with empty values where nothing is known."
         )
         raise DataError(msg)
-    out = np.zeros((len(ids), len(features)))
-    for k, feature in enumerate(features):
-        out[:, k] = _feature(name, feature, columns[feature.column], ids, (center[k], scale[k]))
-    return ids, out
+    levels = {label: _by_level(columns[label]) for label in {f.column for f in features if f.kind == "level"}}
+    parts = []
+    for feature, center_k, scale_k in zip(features, center.tolist(), scale.tolist(), strict=True):
+        column = columns[feature.column]
+        if feature.kind == "number":
+            parts.append(not_zero(_numbers(name, feature, column, ids, (center_k, scale_k))))
+            continue
+        who = np.flatnonzero(column.isna())
+        if feature.kind == "level":
+            who = levels[feature.column].get(feature.level, who[:0])
+        # Where features are few they were centered.
+        parts.append(
+            not_zero(np.bincount(who, minlength=len(ids)) - center_k) if center_k else (who, np.ones(len(who)))
+        )
+    values = side_by_side(parts, len(ids))
+    return ids, values.toarray() if len(features) <= FEW else values
 
 
-def _feature(
+def _by_level(column: pd.Series[Any]) -> dict[str, NDArray[np.intp]]:
+    """The positions of those who have each level, by its text."""
+    there = np.flatnonzero(column.notna())
+    texts = [str(item) for item in column.iloc[there].tolist()]
+    codes, levels = pd.factorize(np.array(texts, dtype=object))
+    ends = np.cumsum(np.bincount(codes, minlength=len(levels)))
+    return dict(zip(levels.tolist(), np.split(there[np.argsort(codes, kind="stable")], ends[:-1]), strict=False))
+
+
+def _numbers(
     name: str, feature: Feature, column: pd.Series[Any], ids: Vocabulary, measure: tuple[float, float]
 ) -> Floats:
     missing, (center, scale) = np.asarray(column.isna()), measure
-    if feature.kind == "missing":
-        return missing - center
-    if feature.kind == "level":
-        is_level = np.array([str(item) == feature.level for item in column.tolist()], dtype=bool)
-        return np.asarray((is_level & ~missing) - center)
     where = f"covariates of {name!r}, column {feature.column!r}"
     x = np.full(len(missing), np.nan) if missing.all() else numbers_of(column, missing)
     if x is None:

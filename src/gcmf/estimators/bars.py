@@ -56,6 +56,7 @@ class ProgressBar:
             shell = _notebook()
             self._line = TerminalLine() if shell is None else NotebookLine(shell)
         text = f"{info.objective} {info.elbo:,.1f} ({info.change:+.3g}), {counted(info.n_factors, 'factor')}"
+        text = f"start {info.restart + 1}, {text}" if info.restart else text
         self._line.show(text, info.iteration, info.n_sweeps)
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ class Checkpoint:
     def _save(self, info: StepInfo, packed: Callable[[], dict[str, Any]]) -> None:
         run = info.snapshot()
         model = copy.copy(self._estimator)
-        model._settle(run.summarize(self._data), run.trace, run.status)
+        model._settle(run.summarize(self._data), run.trace, run.status, run.n_settled)
         storage.save(model, self._path, run={**packed(), "of": self._of})
 
     def check_end(self, model: Any) -> None:

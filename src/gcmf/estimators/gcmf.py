@@ -119,7 +119,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     max_iter, tol
         Sweep at most `max_iter` times, until a sweep raises the bound by less than `tol` of its size.
     n_init
-        Random starts; the one with the best bound is kept.
+        Random starts; the one with the best bound is kept. Where none finds a factor, two more are tried.
     random_state
         Seed (int), numpy Generator or RandomState, or None. The same seed gives the same bits for any number of
         threads.
@@ -146,8 +146,9 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     Attributes
     ----------
     n_iter_, status_, elbo_, elbo_trace_, n_factors_active_
-        How the fit went; `status_` says in words what to do if it did not converge. Of a sampled model, the bound is
-        the log joint density, after every sweep of every chain.
+        How the fit went; `status_` says in words what to do if it did not converge. `elbo_` is the bound of the settled
+        structure, by which fits of the same data compare; in `elbo_trace_` sweeps follow that refine predictions. Of a
+        sampled model, the bound is the log joint density, after every sweep of every chain.
     """
 
     n_factors: int | Literal["auto"] = field(default="auto", kw_only=False)
@@ -204,7 +205,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         with Interrupts(), claiming(self.checkpoint):
             with watch(self) as callbacks:
                 result = fit(data, options, rng, callbacks, model=model, keeper=keeper, before=before)
-            self._settle(result.summarize(data), result.trace, result.status)
+            self._settle(result.summarize(data), result.trace, result.status, result.n_settled)
             if keeper is not None and before is not None:
                 keeper.check_end(self)
         log_end(self)
@@ -224,12 +225,13 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         listed_callbacks(self.callbacks)
         return FitOptions.of(self, widened=True, **more)
 
-    def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status) -> None:
+    def _settle(self, fitted: Fitted, trace: Sequence[float], status: Status, n_settled: int | None = None) -> None:
         self._fitted = fitted
         self._made_of = None
         self.status_ = status
         self.elbo_trace_ = np.array(trace)
-        self.elbo_ = float(trace[-1]) if len(trace) else float("nan")
+        self._n_settled = n_settled
+        self.elbo_ = float(trace[(n_settled or 0) - 1]) if len(trace) else float("nan")
         self.n_iter_ = len(trace)
         self.n_factors_active_ = fitted.n_factors
 
@@ -530,11 +532,13 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _stored(self) -> dict[str, Any]:
         known = describe_fitted(self.fitted_)
+        if self._n_settled is not None:
+            known["n_settled"] = self._n_settled
         return {"frame": self._frame, **known, **({} if self._made_of is None else {"made_of": self._made_of})}
 
     def _restore(self, document: Mapping[str, Any], status: Status) -> None:
         self._frame = document["frame"]
-        self._settle(read_fitted(document), document["trace"], status)
+        self._settle(read_fitted(document), document["trace"], status, document.get("n_settled"))
         self._made_of = document.get("made_of")
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:

@@ -47,8 +47,9 @@ def log_start(estimator: Any, data: Collection) -> None:
 def log_sweep(info: StepInfo) -> None:
     """Log a sweep."""
     LOGGER.debug(
-        "sweep %d of at most %d: %s %.10g (%+.3g), %s",
+        "sweep %d of at most %d: %s %.10g (%+.3g), %s, start %d",
         info.iteration, info.n_sweeps, info.objective, info.elbo, info.change, counted(info.n_factors, "factor"),
+        info.restart + 1,
     )  # fmt: skip
 
 

@@ -100,7 +100,7 @@ class HeldOut:
             return
         run = info.snapshot()
         model = copy.copy(self._model)
-        model._settle(run.summarize(self._train), run.trace, run.status)
+        model._settle(run.summarize(self._train), run.trace, run.status, run.n_settled)
         self.scores, self.sweep = score(model, self._test), info.iteration
         self._next = time.monotonic() + _EVERY_SECONDS
 

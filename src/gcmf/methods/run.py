@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,15 @@ GOOD = "last good sweep"
 _HERE = "while another is looked at"
 
 
+class _Kept(NamedTuple):
+    """All that goes back with the factors and biases that an engine keeps."""
+
+    spec: Spec
+    posterior: Posterior
+    measured: NDArray[np.float64]
+    level: float
+
+
 class Run:
     """What is known of a run: small things here, factors and biases in its engine."""
 
@@ -43,12 +52,12 @@ class Run:
         """The bound after every sweep."""
         self.level = 0.0
         """Added to the bound: a constant that joins what was found under one prior to what is under another."""
-        self.structured: float | None = None
-        """The bound when the structure was settled, if it is: by it runs compare, whatever was added to predict."""
+        self.n_settled: int | None = None
+        """Sweeps after which the structure was settled, if it is: by the bound there runs compare (`Fit.bound`)."""
         self.drawing: Drawing | None = None
         """For whom the zeros among the engine's cells were drawn, if some were, and not all alike."""
         self._search, self._scaling = Search(spec), Scaling(spec)
-        self._kept: dict[str, tuple[Posterior, NDArray[np.float64]]] = {}
+        self._kept: dict[str, _Kept] = {}
 
     def begin(
         self, on: NDArray[np.bool_], *, dtype: str, rng: np.random.Generator, reach: NDArray[np.bool_] | None = None
@@ -94,7 +103,7 @@ class Run:
 
     def _leapt_scales(self, posterior: Posterior, slot: str, length: float) -> Posterior:
         """D̄ ← d̄ + length (d̄ − d̄ kept there), as factors and biases; variances stay."""
-        scales, before = posterior.scales, self._kept[slot][0].scales
+        scales, before = posterior.scales, self._kept[slot].posterior.scales
         if scales is None or before is None:
             return posterior
         mean = scales.mean + length * (scales.mean - before.mean)
@@ -120,7 +129,6 @@ class Run:
         self.measured = self.engine.measure(given_of(self.spec, self.posterior))
         step = self.bound() - before
         self.trace[:] = [bound + step for bound in self.trace]
-        self.structured = None if self.structured is None else self.structured + step
         self._kept.clear()
         self.keep(GOOD)
 
@@ -133,9 +141,9 @@ class Run:
         """The run after a good sweep, with all that is kept, for another process to go on with."""
         others = [slot for slot in self._kept if slot != GOOD]
         return {
-            "now": self._packed(self.posterior, self.measured, self.engine.fetch()),
-            "kept": {slot: self._packed(*self._kept[slot], self._fetched(slot)) for slot in others},
-            "trace": np.array(self.trace), "level": float(self.level), "structured": self.structured,
+            "now": self._packed(self._as_kept(), self.engine.fetch()),
+            "kept": {slot: self._packed(self._kept[slot], self._fetched(slot)) for slot in others},
+            "trace": np.array(self.trace), "n_settled": self.n_settled,
             "search": self._search.pack(), "scaling": self._scaling.pack(),
         }  # fmt: skip
 
@@ -148,24 +156,29 @@ class Run:
             self._place(kept)
             self.keep(str(slot))
         self._place(part(values, "now"))
-        trace, level, structured = (part(values, name) for name in ("trace", "level", "structured"))
+        trace, n_settled = part(values, "trace"), part(values, "n_settled")
         if not isinstance(trace, np.ndarray) or trace.dtype != float or trace.ndim != 1 or not len(trace):
             refuse("trace", "is no list of numbers")
-        if not isinstance(level, float) or not isinstance(structured, float | None):
-            refuse("level", "is no number")
-        self.trace[:], self.level, self.structured = trace.tolist(), level, structured
+        if n_settled is not None and (type(n_settled) is not int or not 1 <= n_settled <= len(trace)):
+            refuse("n_settled", "is no sweep of the trace")
+        self.trace[:], self.n_settled = trace.tolist(), n_settled
         self._search.unpack(part(values, "search"))
         self._scaling.unpack(part(values, "scaling"))
         self.keep(GOOD)
 
     @staticmethod
-    def _packed(posterior: Posterior, measured: NDArray[np.float64], state: State) -> dict[str, Any]:
-        return {"posterior": pack(in_order(posterior)), "measured": measured, "state": pack_state(state)}
+    def _packed(kept: _Kept, state: State) -> dict[str, Any]:
+        posterior, level = pack(in_order(kept.posterior)), float(kept.level)
+        return {"posterior": posterior, "measured": kept.measured, "level": level, "state": pack_state(state)}
 
     def _place(self, values: dict[str, Any]) -> None:
         self.posterior = unpack_posterior(self.spec, part(values, "posterior"))
         self.spec = opened(self.spec, self.posterior)
         self.measured = array_like(self.measured, part(values, "measured"), "measured").copy()
+        level = part(values, "level")
+        if not isinstance(level, float):
+            refuse("level", "is no number")
+        self.level = level
         self.engine.place(unpack_state(self.spec, self.posterior.n_factors, part(values, "state")))
 
     def _fetched(self, slot: str) -> State:
@@ -180,7 +193,10 @@ class Run:
     def keep(self, slot: str) -> None:
         """Remember the run as it is now under this name."""
         self.engine.keep(slot)
-        self._kept[slot] = self.posterior, self.measured
+        self._kept[slot] = self._as_kept()
+
+    def _as_kept(self) -> _Kept:
+        return _Kept(self.spec, self.posterior, self.measured, self.level)
 
     def has(self, slot: str) -> bool:
         """Whether something is kept under this name."""
@@ -194,4 +210,4 @@ class Run:
     def restore(self, slot: str) -> None:
         """Go back to what was kept under this name; the trace stays as it is."""
         self.engine.restore(slot)
-        self.posterior, self.measured = self._kept[slot]
+        self.spec, self.posterior, self.measured, self.level = self._kept[slot]

@@ -130,7 +130,7 @@ class Refinement(Carried):
         run = self._run
         if self._n == 0:
             # Not before there is a sweep to follow: what was never swept is random.
-            run.structured = run.trace[-1]
+            run.n_settled = len(run.trace)
             self._begin()
         self._leaps.before()
         run.sweep()

@@ -12,7 +12,7 @@ from gcmf.methods.leap import Leaps
 from gcmf.methods.run import GOOD
 from gcmf.methods.warm_up import Clock, turn
 from gcmf.model import gauge, moves, structure
-from gcmf.model.columns import without_least
+from gcmf.model.columns import without_idle
 from gcmf.model.joins import join_alike
 from gcmf.model.posterior import given_of
 
@@ -120,9 +120,12 @@ class Variational(Carried):
         return better
 
     def _drop_columns(self) -> bool:
-        """Leave out the covariates that are worth less than they cost, one after the other."""
+        """Leave out the covariates that are worth less than they cost."""
         run, dropped = self._run, False
-        while self._switching and (fewer := without_least(run.spec, run.posterior)) is not None:
+        while self._switching and not self._interrupted():
+            fewer = without_idle(run.spec, run.posterior)
+            if fewer is None:
+                break
             run.posterior, dropped = fewer, True
         return dropped
 

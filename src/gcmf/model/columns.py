@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.model.regression import Regression, added, inverted, precision_of, products_of, refit, whitened
+from gcmf.model.regression import added, inverted, precision_of, products_of, refit, whitened
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.model.posterior import Posterior
+    from gcmf.model.regression import Coefficients, Regression
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
@@ -44,10 +45,9 @@ def worth(posterior: Posterior, regression: Regression) -> Floats:
     y = np.divide(q.mean, root, out=np.zeros_like(root), where=root > 0)
     if design.gram is None:
         share = np.divide(q.var, root**2, out=np.ones_like(root), where=root > 0)
-        open_yet = products_of(posterior, regression) - design.rows.T @ (design.rows @ q.mean)
+        open_yet = products_of(posterior, regression) - design.turned @ (design.rows @ q.mean)
         gain = design.summed(precision * q.mean * open_yet - 0.5 * (y**2 - np.log(share))).sum(axis=1)
-        alone = [design.rows[:, design.group == g] @ q.mean[design.group == g] for g in range(len(gain))]
-        return np.asarray(gain + [0.5 * float(((part**2).sum(axis=0) * precision).sum()) for part in alone])
+        return np.asarray(gain + 0.5 * design.norms(q.mean) @ precision)
     inverse, gain = inverted(whitened(design.gram, precision, root)), np.zeros(len(design.sizes))
     for g in range(len(gain)):
         at = np.flatnonzero(design.group == g)
@@ -57,19 +57,45 @@ def worth(posterior: Posterior, regression: Regression) -> Floats:
     return gain
 
 
-def without_least(spec: Spec, posterior: Posterior) -> Posterior | None:
-    """Leave out the source column of each regression that is worth least, where it is worth less than its price.
+def without_idle(spec: Spec, posterior: Posterior) -> Posterior | None:
+    """Leave out source columns of each regression that are worth less than their price, many of them at once.
 
-    None if all are worth it. What is left out stays out.
+    None if all are worth it. What is left out stays out. To be called until it returns None: columns that say the same
+    are each worth nothing while the others are there, so that some are left out, and the others looked at again.
     """
     regressions, moments, changed = list(posterior.regressions), posterior.moments, False
-    for n, (design, q, products) in enumerate(regressions):
-        gain = np.where(q.by_column > 0, worth(posterior, regressions[n]), np.inf)
-        least = int(gain.argmin())
-        if gain[least] < PRICE:
-            a = np.where(np.arange(len(gain)) == least, 0.0, q.by_column)
-            moments = added(moments, regressions[n], -1.0)
-            better = refit(spec, posterior, regressions[n], (a, q.by_target))
-            regressions[n], changed = Regression(design, better, products), True
-            moments = added(moments, regressions[n], 1.0)
+    for n, regression in enumerate(regressions):
+        gain = np.where(regression.q.by_column > 0, worth(posterior, regression), np.inf)
+        idle = np.argsort(gain, kind="stable")[: np.count_nonzero(gain < PRICE)]
+        if len(idle):
+            fewer = _without(spec, posterior, regression, idle, gain)
+            moments = added(added(moments, regression, -1.0), fewer, 1.0)
+            regressions[n], changed = fewer, True
     return posterior._replace(regressions=tuple(regressions), moments=moments) if changed else None
+
+
+def _without(
+    spec: Spec, posterior: Posterior, regression: Regression, idle: NDArray[np.intp], gain: Floats
+) -> Regression:
+    """The regression without as many of the idle columns, the least first, as can go together.
+
+    They can if together they cost no more than each alone, but for less than what any of them lacks to its price: had
+    they gone one after the other, none would have been worth it in its turn.
+    """
+    q = regression.q
+    whole = _value(posterior, regression, refit(spec, posterior, regression, (q.by_column, q.by_target)))
+    while True:
+        a = q.by_column.copy()
+        a[idle] = 0.0
+        fewer = refit(spec, posterior, regression, (a, q.by_target))
+        together = whole - _value(posterior, regression, fewer) - gain[idle].sum()
+        if len(idle) == 1 or together < PRICE - gain[idle[-1]]:
+            return regression._replace(q=fewer)
+        idle = idle[: len(idle) // 2]
+
+
+def _value(posterior: Posterior, regression: Regression, q: Coefficients) -> float:
+    """The terms of the bound that depend on q(w): −⟨α Σ_i (u_i − f_iᵀ w)²⟩/2 − KL(q(w) ‖ p(w)), up to a constant."""
+    design, products = regression.design, products_of(posterior, regression)
+    squares = design.norm(q.mean) - 2.0 * (q.mean * products).sum(axis=0) + q.spread
+    return -float((0.5 * precision_of(posterior, design) * squares + q.divergence).sum())

@@ -54,6 +54,11 @@ class Design:
         return self.features if self.seen.all() else self.features[self.seen]
 
     @cached_property
+    def turned(self) -> Any:  # noqa: ANN401 - an array or a sparse array
+        """The same, turned over, (p, n): of a sparse array that takes longer than a product of a small one."""
+        return self.rows.T
+
+    @cached_property
     def gram(self) -> Floats | None:
         """G = FᵀF, (p, p), where features are few, in an array; where they are many, in a sparse one, C is diagonal."""
         return None if sparse.issparse(self.features) else np.asarray(self.rows.T @ self.rows)
@@ -78,6 +83,15 @@ class Design:
         if self.gram is not None:
             return np.asarray((mean * (self.gram @ mean)).sum(axis=0))
         return np.asarray(((self.rows @ mean) ** 2).sum(axis=0))
+
+    def norms(self, mean: Floats) -> Floats:
+        """|F_g w̄_g|² over the rows that count, by the features of each source column alone, (G, T)."""
+        alone = self.summed(self.squares[:, None] * mean**2)
+        columns = self.rows.tocsc() if sparse.issparse(self.rows) else self.rows
+        for g in np.flatnonzero(self.sizes[:, 0] > 1).tolist():
+            at = np.flatnonzero(self.group == g)
+            alone[g] = ((columns[:, at] @ mean[at]) ** 2).sum(axis=0)
+        return alone
 
     def summed(self, values: Floats) -> Floats:
         """Sum over the features of each source column, (p, T) → (G, T)."""
@@ -187,10 +201,12 @@ def inverted(B: Floats) -> Floats:
 
 def _gradients(design: Design, precision: Floats, root: Floats, right: Floats, *, start: Floats) -> Floats:
     """Steps of conjugate gradients towards B y = `right`, each of which raises the bound; all T systems at once."""
-    rows, y = design.rows, start
+    rows, turned, y = design.rows, design.turned, start
+    if not root.any():
+        return y
 
     def product(x: Floats) -> Floats:
-        return np.asarray(x + precision * root * (rows.T @ (rows @ (root * x))))
+        return np.asarray(x + precision * root * (turned @ (rows @ (root * x))))
 
     scaled = 1.0 / (1.0 + precision * root**2 * design.squares[:, None])
     left = right - product(y)

@@ -63,6 +63,6 @@ class Recorder:
         assert self._train is not None
         assert self._test is not None
         run, model = info.snapshot(), GCMF()
-        model._settle(run.summarize(self._train), run.trace, run.status)
+        model._settle(run.summarize(self._train), run.trace, run.status, run.n_settled)
         scores = model._score_table(self._test, unknown="prior")["rmse"]
         return {f"error {name}": float(value) for name, value in scores.items()}

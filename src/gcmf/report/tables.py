@@ -109,7 +109,7 @@ def convergence(model: GCMF, record: Recorder | None = None) -> pd.DataFrame:
 
     Of a sampled model, "bound" is the log joint density of a draw; `attrs["objective"]` says which of the two it is.
     With a `gcmf.plot.Recorder` that was a callback of the fit also the factors alive, the terms of the bound
-    ("term cells", ...) and held-out errors ("error ratings", ...) of the start with the best bound.
+    ("term cells", ...) and held-out errors ("error ratings", ...) of the start that was kept.
     """
     trace = np.asarray(model.elbo_trace_, dtype=np.float64)
     best = trace.max(initial=-np.inf)
@@ -119,7 +119,8 @@ def convergence(model: GCMF, record: Recorder | None = None) -> pd.DataFrame:
         return table
     kept = record.table()
     ends = kept.groupby("restart")["bound"].last()
-    kept = kept[kept["restart"] == ends.idxmax()] if len(ends) else kept
+    # Starts compare by the bound at which their structure was settled: the last one need not be the highest.
+    kept = kept[kept["restart"] == (ends - trace[-1]).abs().idxmin()] if len(ends) else kept
     recorded = table.merge(kept.drop(columns=["restart", "bound"]), on="sweep", how="left")
     recorded.attrs = table.attrs
     return recorded

@@ -61,6 +61,8 @@ def rebuild(document: dict[str, Any], classes: Mapping[str, type[Any]]) -> Any:
     matcher.match(document, DOCUMENTS[name], "")
     if document["n_iter"] != matcher.sizes["sweeps"]:
         refuse("n_iter", document["n_iter"], f"{matcher.sizes['sweeps']}, the length of the trace,")
+    if not 1 <= document.get("n_settled", 1) <= max(document["n_iter"], 1):
+        refuse("n_settled", document["n_settled"], f"one of {document['n_iter']} sweeps,")
     if document["status"] not in Status.__members__:
         refuse("status", document["status"], f"one of {', '.join(Status.__members__)}")
     model = _estimator(classes[name], document["params"])

@@ -142,6 +142,7 @@ COLLECTIVE = {
     },
     "run?": dict,
     "made_of?": dict,
+    "n_settled?": int,
     "explained": {
         "bias": Piece(("relations",)),
         "factors": Piece(("relations", "factors")),
