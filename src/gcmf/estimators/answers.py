@@ -125,11 +125,13 @@ class Answers:
             Their entity set.
         cells : mapping of str to cells, optional
             By relation, any of those that the set takes part in: {"ratings": cells, "profile": more}. Cells are a long
-            frame with columns named as the two sets and one of values; triplets (new ids, ids of the other set,
-            values); a wide frame with the new ids in its index; an array or a sparse matrix, whose columns are the
-            entities of the other set in the order of the model and whose rows have the ids 0, 1, ...; or a `Relation`.
-            In relations that were fitted with `blanks="zero"`, what is not listed is a zero. Of a set related to
-            itself, the new ones are those that the model does not know.
+            frame, with the columns of the table that the model was fitted to or with columns named as the two sets and
+            one of values; triplets (new ids, ids of the other set, values); a wide frame with the new ids in its index
+            and a column for each entity of the other set that it has cells with; an array or a sparse matrix, whose
+            columns are the entities of the other set in the order of the model and whose rows have the ids 0, 1, ...;
+            or a `Relation`. Ids must be of the kind that they had in the fit: '1' is not 1. In relations that were
+            fitted with `blanks="zero"`, what is not listed is a zero. Of a set related to itself, the new ones are
+            those that the model does not know.
         covariates : data frame, or (ids, sparse matrix), optional
             What is known of them, in the columns that the model was fitted with. Whoever has no cells is expected from
             these alone; who is not even here is expected to be anybody of the set.
@@ -146,7 +148,9 @@ class Answers:
         return folded(self, entity, cells, covariates)
 
     def update(self: Any, cells: Any) -> Any:
-        """Take in more cells, of entities that the model knows and of new ones, and return the model.
+        """Take in more cells, of entities that the model knows and of new ones: change this model, and return it.
+
+        The model is changed in place, as by `fit`; `copy.copy(model).update(cells)` leaves it as it is.
 
         What is known of an entity is the prior that its new cells meet; those without new cells, precisions, noise and
         scales stay as they are, and five sweeps go over the new cells alone. Where many cells have come, or old ones

@@ -10,7 +10,7 @@ from gcmf.data.collection import Collection
 from gcmf.data.pairs import Pairs
 from gcmf.engines.threads import available_threads
 from gcmf.errors import DataError, OptionError
-from gcmf.estimators.asking import is_turned, known_at
+from gcmf.estimators.asking import check_kinds, is_turned, known_at
 from gcmf.estimators.tables import Frame, tidy
 from gcmf.model.ranking import Question, loadings, metric, recommend, similar
 from gcmf.options import as_generator, check_choice, check_integer
@@ -76,6 +76,7 @@ def seen_pairs(model: GCMF, m: int, seen: object) -> Pairs:
     bound = data.relations[schema.name]
     pairs = Pairs.of(bound.cells)
     pairs = pairs.transposed() if is_turned(schema, bound) else pairs
+    check_kinds(fitted, data)
     rows, cols = (fitted.vocabularies[name].index(data.entities[name].ids) for name in (schema.rows, schema.cols))
     i, j = np.divmod(pairs.places, max(pairs.shape[1], 1))
     i, j = rows[i], cols[j]
