@@ -68,6 +68,7 @@ class Answers:
         -------
         DataFrame
             `score` is in the units of the cells, `std` is the predictive deviation of the cell, as `predict` has it.
+            Where the model has no factor in the relation, it warns that everybody gets the same list.
         """
         check_choice("exclude_seen", exclude_seen)
         m = self._relation(relation)
@@ -80,7 +81,8 @@ class Answers:
         The score, at most 1, compares what two entities do to predictions: the cosine of their factors in the metric
         in which the squared distance of two entities is how much their cells are expected to differ, over all partners
         in all relations of the set, or in one `relation`. Biases, which say how high all cells of an entity are, do not
-        count. The norms are those of the posterior, so that an entity of which little is known is like nobody.
+        count. The norms are those of the posterior, so that an entity of which little is known is like nobody. Where
+        the model has no factor, this is an error: nothing says who is alike.
         """
         self.schema_.entity_index(entity)
         m = None if relation is None else self._relation(relation)
