@@ -56,7 +56,7 @@ def test_the_data_are_those_of_the_model(exported):
 
 
 def test_cells_that_were_never_observed_are_missing(tmp_path):
-    """Blanks of a sparse view are zeros of the data, or are missing, as they were in the fit; a stored zero is a cell."""
+    """Blanks of a sparse view are zeros or missing, as they were in the fit; a stored zero is a cell."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 1)) @ rng.normal(size=(1, 9)) + 0.1 * rng.normal(size=(40, 9))
     stored = rng.random(x.shape) < 0.6

@@ -180,12 +180,8 @@ def bind(
             faults += error.faults
             continue
         units = None if units is None else units.placed(cols.vocabulary.index(relation.col_ids), cols.size)
-        bound.append(
-            BoundRelation(
-                relation.name, relation.rows, relation.cols, relation.likelihood, cells, units, relation.symmetric,
-                relation.raw.columns,
-            )  # fmt: skip
-        )
+        ends, symmetric, columns = (relation.rows, relation.cols), relation.symmetric, relation.raw.columns
+        bound.append(BoundRelation(relation.name, *ends, relation.likelihood, cells, units, symmetric, columns))
     if faults:
         raise DataError(faults)
     return bound

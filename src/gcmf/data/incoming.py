@@ -61,16 +61,14 @@ def read_cells(known: Known, m: int, given: Any, *, first: str, apart: bool = Fa
     values; a wide one has ids of `first` in its index, and for its columns ids of the other set that the model knows;
     triplets are (ids of `first`, ids of the other set, values); the columns of arrays and sparse matrices are the other
     set's entities in the order of the model. A `Relation` says by itself what its rows and columns are. Ids of a kind
-    that the model's are not are refused; rows that stay `apart` from those of the model may be numbered, or have names
-    where those are numbered.
+    that the model's are not are refused; rows that stay `apart` from those of the model may have any.
     """
     schema = known.schema.relations[m]
     relation = _turned(given, schema, first) if isinstance(given, Relation) else _read(known, m, given, first)
     faults = []
     source = f"the new cells of relation {schema.name!r}"
     for name, ids in ((relation.rows, relation.row_ids), (relation.cols, relation.col_ids)):
-        numbered = known.vocabularies[name].positional or ids.positional
-        if not (apart and numbered and name == first):
+        if not (apart and name == first):
             faults.append(strange_kind(name, known.vocabularies[name], ids, source))
     if any(faults):
         raise DataError(fault for fault in faults if fault)
@@ -211,10 +209,6 @@ def relations_of(known: Known, given: object, entity: str | None = None) -> dict
 
 def meet(known: Known, entity: str, given: object, ids: Vocabulary | None) -> tuple[Vocabulary, list[Met]]:
     """Return the new entities of a set, after those in `ids`, and their cells with entities that the model knows."""
-    if ids is not None and not known.vocabularies[entity].positional:
-        fault = strange_kind(entity, known.vocabularies[entity], ids, "covariates=")
-        if fault is not None:
-            raise DataError(fault)
     relations = {
         m: read_cells(known, m, cells, first=entity, apart=True)
         for m, cells in relations_of(known, given, entity).items()

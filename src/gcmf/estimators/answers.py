@@ -131,9 +131,9 @@ class Answers:
             one of values; triplets (new ids, ids of the other set, values); a wide frame with the new ids in its index
             and a column for each entity of the other set that it has cells with; an array or a sparse matrix, whose
             columns are the entities of the other set in the order of the model and whose rows have the ids 0, 1, ...;
-            or a `Relation`. Ids must be of the kind that they had in the fit: '1' is not 1. In relations that were
-            fitted with `blanks="zero"`, what is not listed is a zero. Of a set related to itself, the new ones are
-            those that the model does not know.
+            or a `Relation`. Ids of the other set must be of the kind that they had in the fit: '1' is not 1. In
+            relations that were fitted with `blanks="zero"`, what is not listed is a zero. Of a set related to itself,
+            the new ones are those that the model does not know.
         covariates : data frame, or (ids, sparse matrix), optional
             What is known of them, in the columns that the model was fitted with. Whoever has no cells is expected from
             these alone; who is not even here is expected to be anybody of the set.

@@ -3,8 +3,8 @@
 The cells that a model was fitted to are gone, but q(u_i) and q(b_i) say what they told. So q is the prior of the rows
 that have more cells (Broderick and others, 2013), the usual prior is that of new ones, and a few sweeps go over the new
 cells alone; all rows without a new cell, and α, τ, scales and bias priors, stay as they are. q is factorized, and holds
-a row more tightly than its cells did where factors are alike: where many cells have come, fit again. The wider variances
-that predictions are made with are told by the new cells as by those of a fit (`spread`), with what they were as prior.
+a row more tightly than its cells did where factors are alike: where many cells have come, fit again. Of the wider
+variances that predictions are made with, new cells tell as those of a fit do (`spread`), with what they were as prior.
 """
 
 from __future__ import annotations

@@ -125,7 +125,8 @@ def _read_long(table: Table, spec: RelationSpec) -> RawCells:
     if not listed.all():
         i, j, x = i[listed], j[listed], narrow(x[listed])
         weight = None if weight is None else weight[listed]
-    return RawCells(row_ids, col_ids, i, j, x, filled=filled, weight=weight, columns=Columns(row, col, value, spec.weight))
+    columns = Columns(row, col, value, spec.weight)
+    return RawCells(row_ids, col_ids, i, j, x, filled=filled, weight=weight, columns=columns)
 
 
 def _spill_long(table: Table, spec: RelationSpec, files: Files) -> RawCells:
