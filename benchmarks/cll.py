@@ -73,8 +73,9 @@ def load(folder: Path) -> tuple[Any, NDArray[np.float64]]:
 def run_gcmf(mdata: Any) -> Fit:  # noqa: ANN401
     """Factors, variance explained per view, and what the factors say of the mutations."""
     gcmf.omics.fit(mdata, N_FACTORS, random_state=0)
-    factors = mdata.obsm["X_gcmf"]
-    return factors, mdata.uns["gcmf"]["variance_explained"]["total"], factors @ mdata["Mutations"].varm["gcmf"].T
+    factors, explained = mdata.obsm["X_gcmf"], mdata.uns["gcmf"]["variance_explained"]
+    total = (explained["total"] - explained["bias"]) / (1.0 - explained["bias"])  # as MOFA2 counts it
+    return factors, total, factors @ mdata["Mutations"].varm["gcmf"].T
 
 
 def run_mofa(mdata: Any) -> Fit:  # noqa: ANN401

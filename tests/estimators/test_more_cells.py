@@ -6,10 +6,11 @@ import copy
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import gcmf
-from gcmf.errors import DataError, OptionError
+from gcmf.errors import DataError, OptionError, UnknownIdError
 from gcmf.model.newcomers import terms_of
 
 
@@ -92,7 +93,32 @@ def test_one_cell_of_one_row_is_the_exact_posterior():
     A, h = np.diag(1 / s) + tau * np.outer(p, p), u / s + tau * z * p
     later = copy.copy(model).update({"r": ([5], [7], [x[5, 7]])})
     assert later.fitted_.mean[0][i] == pytest.approx(np.linalg.solve(A, h), rel=1e-6)
-    assert later.fitted_.var[0][i] == pytest.approx(1 / np.diag(A), rel=1e-6)
+    assert later.fitted_.terms.var[0][i] == pytest.approx(1 / np.diag(A), rel=1e-6)
+    wide = np.linalg.inv(np.diag(1 / fitted.var[0][i]) + tau * np.outer(p, p))
+    assert later.fitted_.var[0][i] == pytest.approx(np.diag(wide), rel=1e-6)
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+def test_error_bars_stay_wide(likelihood):
+    """One more cell: who has it is a bit better known, by the wide variances, and all others are as they were."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 3)) @ rng.normal(size=(3, 50)) + rng.normal(size=(60, 50))
+    x[rng.random(x.shape) < 0.5] = np.nan
+    x[0, 7] = np.nan
+    x = x if likelihood == "gaussian" else np.where(np.isnan(x), np.nan, x > 0)
+    model = gcmf.GCMF(random_state=0, tol=1e-4).fit(gcmf.Relation("r", "a", "b", x, likelihood))
+    later = copy.copy(model).update({"r": ([0], [7], [1.0])})
+    before, after = (m.fitted_ for m in (model, later))
+    assert (before.var[0] > 1.02 * before.terms.var[0]).mean() > 0.9  # the two kinds differ
+    for old, new, at in zip(before.var, after.var, (0, 7), strict=True):
+        np.testing.assert_array_equal(np.delete(new, at, axis=0), np.delete(old, at, axis=0))
+        assert (new[at] <= old[at] * (1 + 1e-6)).all()
+        assert (new[at] > 0.9 * old[at]).all()
+    for old, new, at in zip(before.bias_var, after.bias_var, (0, 7), strict=True):
+        np.testing.assert_array_equal(np.delete(new, at), np.delete(old, at))
+        assert 0.9 * old[at] < new[at] <= old[at] * (1 + 1e-6)
+    for old, new, at in zip(before.terms.var, after.terms.var, (0, 7), strict=True):
+        assert (new[at] < old[at]).any()
 
 
 def test_zeros_one_sets_and_networks_take_more_cells():
@@ -177,3 +203,134 @@ def test_covariates_scales_and_zeros_go_on_too(options):
     assert np.sqrt(np.mean((two[0] - two[1]) ** 2)) < 0.05
     with pytest.raises(DataError, match="not in both: two"):
         gcmf.GCMF(3).fit(data.select(["one", "c"]), start=model)
+
+
+# --- by the names of the training table ------------------------------------------------------------------------
+
+
+NAMES = {"rows": "user", "cols": "movie", "row": "userId", "col": "movieId", "value": "rating"}
+
+
+def table(seed=0, n=900):
+    """Ratings by the names of MovieLens: ids are whole numbers."""
+    rng = np.random.default_rng(seed)
+    pairs = pd.DataFrame({"userId": rng.integers(1, 61, n), "movieId": rng.integers(1, 31, n)}).drop_duplicates()
+    u, v = rng.normal(size=(61, 1)), rng.normal(size=(31, 1))
+    theta = (u @ v.T)[pairs["userId"], pairs["movieId"]]
+    return pairs.assign(rating=3 + theta + 0.3 * rng.normal(size=len(pairs)), timestamp=range(len(pairs)))
+
+
+FRESH = pd.DataFrame({"userId": [901, 901], "movieId": [5, 7], "rating": [5.0, 1.0], "timestamp": [1, 2]})
+
+
+def saved(model, tmp_path):
+    model.save(tmp_path / "m.gcmf")
+    return gcmf.load(tmp_path / "m.gcmf")
+
+
+@pytest.fixture(scope="module")
+def rated():
+    model = gcmf.GCMF(random_state=0, tol=1e-4).fit(gcmf.Relation.from_frame("ratings", table(), **NAMES))
+    assert model.n_factors_active_
+    return model
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars"])
+def test_a_frame_with_the_columns_of_the_training_table_is_read_by_them(rated, form, tmp_path):
+    frame = FRESH if form == "pandas" else pl.from_pandas(FRESH)
+    triplets = tuple(FRESH[name] for name in ("userId", "movieId", "rating"))
+    for model in (rated, saved(rated, tmp_path)):
+        found = copy.copy(model).update({"ratings": frame})
+        wanted = copy.copy(model).update({"ratings": triplets})
+        assert [*found.factors("movie").index] == [*model.factors("movie").index]
+        assert [*found.factors("user").index] == [*model.factors("user").index, 901]
+        np.testing.assert_array_equal(found.predict("ratings"), wanted.predict("ratings"))
+        new = model.fold_in("user", {"ratings": frame})
+        np.testing.assert_array_equal(
+            new.predict("ratings"), model.fold_in("user", {"ratings": triplets}).predict("ratings")
+        )
+        film = model.fold_in("movie", {"ratings": FRESH.assign(userId=[3, 4], movieId=[77, 77])})
+        assert [*film.ids] == [77]
+
+
+def test_weights_and_lines_without_values_are_read_as_they_were():
+    rng = np.random.default_rng(1)
+    frame = table().assign(times=rng.integers(1, 4, len(table())) / 3)
+    model = gcmf.GCMF(random_state=0, tol=1e-3).fit(gcmf.Relation.from_frame("ratings", frame, weight="times", **NAMES))
+    later = copy.copy(model).update({"ratings": FRESH.assign(times=[0.2, 1.0])})
+    wanted = copy.copy(model).update(
+        gcmf.Relation("ratings", "user", "movie", ([901, 901], [5, 7], [5.0, 1.0]), weight=[0.2, 1.0])
+    )
+    np.testing.assert_array_equal(later.predict("ratings"), wanted.predict("ratings"))
+    assert not np.array_equal(copy.copy(model).update({"ratings": FRESH}).predict("ratings"), wanted.predict("ratings"))
+    seen = gcmf.GCMF(random_state=0, tol=1e-3).fit(
+        gcmf.Relation.from_frame("seen", frame, likelihood="bernoulli", blanks="zero", **{**NAMES, "value": None})
+    )
+    assert [*seen.fold_in("user", {"seen": FRESH}).recommend("seen", n=99)["item"]].count(5) == 0
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        FRESH.rename(columns={"movieId": "film"}),
+        FRESH.rename(columns={"userId": "u", "movieId": "m"}),
+        FRESH.set_index("userId")[["movieId", "rating"]],
+        pd.DataFrame([[3.0, 4.0]], index=[901], columns=[5, 444]),
+        pl.from_pandas(FRESH.rename(columns={"movieId": "film"})),
+    ],
+    ids=["one name", "no name", "ids in the index", "a new movie", "polars"],
+)
+def test_frames_that_are_neither_long_nor_wide_are_refused(rated, frame):
+    before = rated.predict("ratings")
+    for ask in (copy.copy(rated).update, lambda cells: rated.fold_in("user", cells)):
+        with pytest.raises(DataError, match=r"neither long \(columns 'userId', 'movieId', 'rating'\) nor wide"):
+            ask({"ratings": frame})
+    np.testing.assert_array_equal(rated.predict("ratings"), before)
+
+
+def test_wide_frames_of_movies_that_the_model_knows_are_wide(rated):
+    wide = pd.DataFrame([[3.0, np.nan, 4.0]], index=[901], columns=[5, 6, 7])
+    found = copy.copy(rated).update({"ratings": wide})
+    wanted = copy.copy(rated).update({"ratings": ([901, 901], [5, 7], [3.0, 4.0])})
+    np.testing.assert_array_equal(found.predict("ratings"), wanted.predict("ratings"))
+    new = gcmf.Relation("ratings", "user", "movie", wide.rename(columns={6: 444}).fillna(2.0))
+    assert 444 in copy.copy(rated).update(new).factors("movie").index  # it was said
+
+
+def test_ids_of_another_kind_join_nobody(rated, tmp_path):
+    """'5' is not 5, and no new movie either: everywhere it is refused with the id, its set and the kinds."""
+    kinds = r"'movie' has ids of 2 kinds.*numbers in the model, such as \d+; text in .*'ratings', such as '5'"
+    for cells in (([901], ["5"], [5.0]), FRESH.astype({"movieId": str})):
+        with pytest.raises(DataError, match=kinds):
+            copy.copy(rated).update({"ratings": cells})
+        with pytest.raises(DataError, match=kinds):
+            rated.fold_in("user", {"ratings": cells})
+    with pytest.raises(DataError, match="'user' has ids of 2 kinds"):
+        copy.copy(rated).update({"ratings": (["901"], [5], [5.0])})
+    for unknown in ("error", "prior"):
+        with pytest.raises(UnknownIdError, match=r"movie '5'\. Did you mean 5\? The ids are numbers"):
+            rated.predict("ratings", [1], ["5"], unknown=unknown)
+    texts = gcmf.Relation.from_frame("ratings", table().astype({"userId": str}), **NAMES)
+    with pytest.raises(DataError, match="'user' has ids of 2 kinds"):
+        rated.recommend("ratings", [1], seen=texts)
+    with pytest.raises(DataError, match="'user' has ids of 2 kinds"):
+        rated.explain("ratings", 1, 5, data=texts)
+    with pytest.raises(DataError, match="'user' has ids of 2 kinds"):
+        gcmf.GCMF(random_state=0).fit(texts, start=rated)
+
+
+def test_a_visitor_may_be_called_anything_but_does_not_join():
+    """Who is folded in stays apart from those that have numbers; a model with both would have ids of two kinds."""
+    x = np.random.default_rng(0).normal(size=(12, 1)) @ np.ones((1, 5)) + 0.1 * np.eye(12, 5)
+    model = gcmf.GCMF(1, random_state=0).fit({("user", "movie", "r"): x})
+    new = model.fold_in("user", {"r": (["ann"], [0], [1.5])})
+    assert [*new.ids] == ["ann"]
+    with pytest.raises(DataError, match="numbers in the model, such as 0; text in those folded in, such as 'ann'"):
+        new.together()
+
+
+def test_update_changes_the_model_and_returns_it(first):
+    model, x, _, new, _ = first
+    later = copy.copy(model)
+    assert later.update({"r": cells(x, new)}) is later
+    assert later.predict("r", [3], [7]) != model.predict("r", [3], [7])

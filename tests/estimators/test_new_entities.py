@@ -275,3 +275,19 @@ def test_networks_and_repeated_relations(device, symmetric):
         model.fold_in("user", {"net": (["a"], ["b"], [1.0])})
     with pytest.raises(DataError, match="both known to the model"):
         model.fold_in("user", {"net": (["u1"], ["u2"], [1.0])})
+
+
+@pytest.mark.parametrize("device", ENGINES)
+@pytest.mark.parametrize("kind", ["bernoulli", "poisson"])
+def test_an_answer_does_not_depend_on_who_came_along(device, kind):
+    """Rows whose cells need more sweeps, or fewer, are folded in with others as alone."""
+    rng, u, v, _ = draws(11, n=(60, 14, 3))
+    theta = np.concatenate([u[:40], 3 * u[40:50], 0.1 * u[50:]]) @ v.T
+    x = rng.random(theta.shape) < 1 / (1 + np.exp(-theta)) if kind == "bernoulli" else rng.poisson(np.exp(0.5 * theta))
+    model = settled([gcmf.Relation("r", "user", "movie", x[:40].astype(float), kind)], 2, device)
+    new = pd.DataFrame(x[40:].astype(float), index=range(100, 120))
+    together = model.fold_in("user", {"r": new}).predict("r", return_std=True)
+    for n, row in enumerate(new.index):
+        alone = model.fold_in("user", {"r": new.loc[[row]]}).predict("r", return_std=True)
+        for one, of_all in zip(alone, together, strict=True):
+            np.testing.assert_allclose(one[0], of_all[n], rtol=1e-12)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import gcmf
-from gcmf.errors import DataError, MissingExtraError, OptionError, UnknownIdError
+from gcmf.errors import DataError, MissingExtraError, ModelWarning, OptionError, UnknownIdError
 from gcmf.model import ranking
 from gcmf.model.predict import theta_pairs
 
@@ -99,9 +99,11 @@ def test_the_lower_bound_ranks_who_is_little_known_below_who_is_well_known():
     x[:, little] = np.nan
     x[:4, little] = 4.6, 4.9, 4.6, 4.9  # shrunk to about the same mean
     model = gcmf.GCMF(1, random_state=0).fit({("user", "movie", "r"): x})
-    ranks = {
-        by: model.recommend("r", [9], n=12, exclude_seen=False, by=by).set_index("item") for by in ("lower", "upper")
-    }
+    with pytest.warns(ModelWarning, match="no factor"):
+        ranks = {
+            by: model.recommend("r", [9], n=12, exclude_seen=False, by=by).set_index("item")
+            for by in ("lower", "upper")
+        }
     mean = model.predict("r", [9, 9], [known, little])
     assert abs(mean[0] - mean[1]) < 0.1  # 0.05
     assert ranks["lower"].loc[known, "rank"] < ranks["lower"].loc[little, "rank"]
@@ -194,8 +196,8 @@ def test_alike_are_those_that_predict_alike():
 def test_answers_are_of_polars_if_the_data_were():
     i, j = (a.ravel() for a in np.indices((8, 6)))
     frame = pl.DataFrame({"user": pl.Series(i, dtype=pl.UInt8), "film": [f"f{n}" for n in j],
-                          "x": np.random.default_rng(0).normal(size=48)})[:40]  # fmt: skip
-    model = gcmf.GCMF(1, random_state=0, tol=1e-2).fit(
+                          "x": (i - 3.0) * (j - 2.0) + np.random.default_rng(0).normal(size=48)})[:40]  # fmt: skip
+    model = gcmf.GCMF(2, random_state=0, tol=1e-2).fit(
         gcmf.Relation.from_frame("r", frame, rows="user", cols="film", row="user", col="film", value="x")
     )
     found = model.recommend("r", exclude_seen=False, n=2)
@@ -228,3 +230,47 @@ def test_a_model_without_factors_ranks_by_biases(rated):
     found = ranking.recommend(bare, question, None, np.random.default_rng(0), 1)
     assert [*found.item[:2]] == [*np.argsort(-bare.bias_mean[1])[:2]]
     assert np.isfinite(ranking.loadings(bare, 0, ranking.metric(bare, 0))).all()
+
+
+def test_without_factors_it_is_said_that_all_lists_are_the_same():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 20)) + rng.normal(size=20)
+    model = gcmf.GCMF(random_state=0).fit({("user", "movie", "r"): x})
+    assert not model.fitted_.on.size
+    popular = np.argsort(-model.biases("r", "cols").to_numpy())[:3]
+    for by in ("mean", "lower", "upper", "sample"):
+        with pytest.warns(ModelWarning, match="no factor in 'r': by its biases alone, everybody"):
+            found = model.recommend("r", n=3, by=by, exclude_seen=False, random_state=0)
+        assert len({tuple(part["item"]) for _, part in found.groupby("id")}) == 1
+    with pytest.warns(ModelWarning, match="no factor in 'r'"):
+        assert [*model.recommend("r", [4], n=3, exclude_seen=False)["item"]] == [*popular]
+    with pytest.raises(DataError, match="no factor of user, by which some would be more alike"):
+        model.similar("user", [3], n=2)
+    new = model.fold_in("user", {"r": (["ann"], [0], [1.5])})
+    with pytest.warns(ModelWarning, match="no factor in 'r'"):
+        new.recommend("r", n=2)
+    with pytest.raises(DataError, match="no factor of user"):
+        new.similar(n=2)
+
+
+def test_who_has_no_cell_and_relations_without_factors_are_said():
+    rng = np.random.default_rng(1)
+    u, v = rng.normal(size=(30, 1)), rng.normal(size=(12, 1))
+    noise = pd.DataFrame(rng.normal(size=(30, 15)), columns=[f"t{j}" for j in range(15)])
+    data = gcmf.Collection(
+        [
+            gcmf.Relation("r", "user", "movie", pd.DataFrame(u @ v.T + 0.2 * rng.normal(size=(30, 12)))),
+            gcmf.Relation("noise", "user", "tag", noise),
+        ],
+        entities={"user": range(32)},
+    )
+    model = gcmf.GCMF(random_state=0).fit(data)
+    assert model.n_factors_active_ == 1
+    with pytest.raises(DataError, match="no factor of user in relation 'noise'"):
+        model.similar("user", [3], relation="noise")
+    with pytest.warns(ModelWarning, match="no factor in 'noise'"):
+        model.recommend("noise", [3], n=2, exclude_seen=False)
+    with pytest.warns(ModelWarning, match=r"Nothing is known of user 30 \(and 1 more\): all scores are 0"):
+        model.similar("user", [3, 30, 31], n=2)
+    model.similar("user", [3], n=2)
+    model.recommend("r", [3, 30], n=2, exclude_seen=False)

@@ -155,3 +155,19 @@ def test_faults_are_located_as_in_memory(project, tmp_path, old, new, says):
             gcmf.read_project(project, folder=folder)
         assert "csv" in str(caught.value) or "parquet" in str(caught.value)
     assert not (tmp_path / "cells").exists()
+
+
+def test_the_columns_of_long_tables_are_remembered(tmp_path):
+    """In memory, in a folder and in Parquet: by these names a model reads later frames."""
+    frame = pd.DataFrame({"userId": [1, 2, 3, 1], "film": ["a", "b", "a", "b"], "stars": [1.0, 2.5, 3.0, 0.5]})
+    frame.to_csv(tmp_path / "r.csv", index=False)
+    (tmp_path / "gcmf.toml").write_text(
+        '[relations.r]\nsource = "r.csv"\nrows = "user"\ncols = "movie"\n'
+        'row = "userId"\ncol = "film"\nvalue = "stars"\n'
+    )
+    for given in ({}, {"folder": tmp_path / "cells"}, {"folder": tmp_path / "cells"}):  # made, and then read
+        (schema,) = gcmf.read_project(tmp_path, **given).collection.schema.relations
+        assert schema.columns == ("userId", "film", "stars", None)
+    frame.set_axis(["user", "movie", "stars"], axis=1).to_parquet(tmp_path / "r.parquet")
+    data = gcmf.Collection.from_parquet({("user", "movie"): tmp_path / "r.parquet"}, folder=tmp_path / "parquet")
+    assert data.schema.relations[0].columns == ("user", "movie", "stars", None)

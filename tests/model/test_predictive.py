@@ -45,6 +45,26 @@ def test_draws_have_the_moments_of_the_predictions(kind):
 
 
 @by_kind
+def test_mean_and_deviation_are_of_one_distribution(kind):
+    """Where θ is wider than q has it, means are those of q, and no variance is of another mean."""
+    likelihood, p = KINDS[kind]
+    mean, variance = mean_and_variance(likelihood, Normal(M, 4 * V, p, of_q=V))
+    np.testing.assert_array_equal(mean, mean_and_variance(likelihood, Normal(M, V, p))[0])
+    wide_mean, wide = mean_and_variance(likelihood, Normal(M, 4 * V, p))
+    narrow = mean_and_variance(likelihood, Normal(M, V, p))[1]
+    if likelihood.support == "binary":
+        np.testing.assert_allclose(variance, mean * (1 - mean), rtol=1e-12)
+    elif likelihood.support == "counts":
+        np.testing.assert_allclose((variance - mean) / mean**2, (wide - wide_mean) / wide_mean**2, rtol=1e-9)
+        assert (narrow < variance).all()
+        assert (variance < wide).all()
+    else:
+        np.testing.assert_array_equal(variance, wide)
+    sure = Normal(np.array([-800.0]), np.array([4.0]), p, of_q=np.array([1.0]))
+    assert np.isfinite(mean_and_variance(likelihood, sure)).all()
+
+
+@by_kind
 def test_probabilities_are_those_of_draws(kind):
     likelihood, p = KINDS[kind]
     _, x = simulated(kind)
@@ -265,3 +285,15 @@ def test_intervals_of_columns_with_their_own_units_are_in_those(model):
     mean, lower, upper = model.predict("x", [0], [1], interval=0.8)
     assert 50 < lower[0] < mean[0] < upper[0] < 150
     assert 10 < (upper - lower)[0] < 30
+
+
+def test_no_cell_of_ones_deviates_more_than_it_can():
+    """√(p(1 − p)) is all that a 0/1 cell of mean p can deviate; the deviation came from another p."""
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 25)) - 3.0
+    x = np.where(rng.random(theta.shape) < 0.5, rng.random(theta.shape) < 1 / (1 + np.exp(-theta)), np.nan)
+    model = gcmf.GCMF(random_state=0, tol=1e-4).fit(gcmf.Relation("x", "a", "b", x, "bernoulli"))
+    p, std = model.predict("x", return_std=True)
+    np.testing.assert_allclose(std, np.sqrt(p * (1 - p)), rtol=1e-9)
+    i, j = (a.ravel() for a in np.indices(p.shape))
+    np.testing.assert_allclose(model.predict("x", i, j, return_std=True)[1], std.ravel(), rtol=1e-6)

@@ -8,6 +8,7 @@ from scipy import sparse
 import gcmf
 from gcmf.errors import DataError, OptionError
 from gcmf.omics import fit, genomic_proximity
+from gcmf.omics.results import variance_table
 from omics_toys import QUIET, SIZES, N, adata, factors, matrices, multi
 
 pytestmark = QUIET
@@ -70,10 +71,13 @@ def test_the_weights_of_all_modalities_stand_in_order(fitted):
         np.testing.assert_array_equal(data.varm["gcmf"][at], data[name].varm["gcmf"])
 
 
-def test_variance_is_counted_from_the_intercepts(fitted):
+def test_variance_is_counted_as_everywhere_and_for_mofa_from_the_intercepts(fitted):
+    """What the object holds, the model says and prints; MOFA2 has a definition of its own."""
     data, model = fitted
-    table = data.uns["gcmf"]["variance_explained"]
-    raw = model.variance_explained()
+    raw = data.uns["gcmf"]["variance_explained"]
+    pd.testing.assert_frame_equal(raw, model.variance_explained())
+    assert f"rna (gaussian), {raw.loc['rna', 'total']:.1%} explained" in repr(model)
+    table = variance_table(model)
     assert list(table.columns) == ["F1", "F2", "total"]
     np.testing.assert_allclose(table.loc["rna", "F1"], raw.loc["rna", "F1"] / (1 - raw.loc["rna", "bias"]))
     x = data["rna"].X

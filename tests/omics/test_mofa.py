@@ -4,12 +4,13 @@ import sys
 import h5py
 import numpy as np
 import pytest
+from scipy import sparse
 
 import gcmf
 from gcmf.errors import MissingExtraError, StorageError, UnknownIdError
 from gcmf.omics import export_mofa, fit
-from gcmf.omics.results import unit_factors
-from omics_toys import QUIET, N, multi
+from gcmf.omics.results import unit_factors, variance_table
+from omics_toys import QUIET, N, adata, multi
 
 pytestmark = QUIET
 KINDS = ["gaussian", "poisson", "bernoulli"]
@@ -54,6 +55,33 @@ def test_the_data_are_those_of_the_model(exported):
     )
 
 
+def test_cells_that_were_never_observed_are_missing(tmp_path):
+    """Blanks of a sparse view are zeros or missing, as they were in the fit; a stored zero is a cell."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 1)) @ rng.normal(size=(1, 9)) + 0.1 * rng.normal(size=(40, 9))
+    stored = rng.random(x.shape) < 0.6
+    i, j = np.nonzero(stored)
+    cells = sparse.csr_matrix((x[i, j], (i, j)), shape=x.shape)
+    cells.data[0] = 0.0
+    whole = np.where(stored, x, np.nan)
+    whole[i[0], j[0]] = 0.0
+    for blanks, wanted in (("missing", whole), ("zero", np.nan_to_num(whole))):
+        data = adata(cells.copy(), "g")
+        model = fit(data, 2, blanks=blanks, random_state=0)
+        export_mofa(model, tmp_path / "m.hdf5", data=data)
+        with h5py.File(tmp_path / "m.hdf5") as file:
+            found = file["data/X/group1"][:] + file["intercepts/X/group1"][:]
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+    mofax = pytest.importorskip("mofax")
+    model = fit(data, 2, blanks="missing", random_state=0)
+    export_mofa(model, tmp_path / "n.hdf5", data=data)
+    opened = mofax.mofa_model(str(tmp_path / "n.hdf5"))
+    try:
+        np.testing.assert_array_equal(np.isnan(opened.get_data()), ~stored)
+    finally:
+        opened.close()
+
+
 def test_mofax_opens_it(exported):
     mofax = pytest.importorskip("mofax")
     data, model, path = exported
@@ -66,7 +94,7 @@ def test_mofax_opens_it(exported):
         assert weights.index.tolist()[:4] == ["g0", "g1", "g2", "g4"]
         np.testing.assert_allclose(opened.get_weights(views="atac"), data["atac"].varm["gcmf"])
         r2 = opened.get_variance_explained().pivot(index="View", columns="Factor", values="R2")
-        expected = 100 * data.uns["gcmf"]["variance_explained"]
+        expected = 100 * variance_table(model)
         np.testing.assert_allclose(r2.loc["rna", "Factor1"], expected.loc["rna", "F1"])
         np.testing.assert_allclose(r2.loc["mut", "Factor2"], expected.loc["mut", "F2"])
     finally:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from gcmf.data.positions import Positions
     from gcmf.data.raw import RawCells
     from gcmf.data.relation import Relation
+    from gcmf.data.schema import Columns
     from gcmf.data.units import Units
     from gcmf.likelihoods import Likelihood
 
@@ -82,11 +83,14 @@ class BoundRelation:
     """What its columns were standardized by, if they were, in the order of the column set."""
     symmetric: bool | None = None
     """Of a set with itself: whether (i, j) and (j, i) are one cell. `cells` then holds it both ways."""
+    columns: Columns | None = None
+    """What the columns of the long table are called that it was read from, if it was."""
 
     @property
     def schema(self) -> RelationSchema:
         """The relation without its data."""
-        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood), self.symmetric)
+        kind = likelihood_name(self.likelihood)
+        return RelationSchema(self.name, self.rows, self.cols, kind, self.symmetric, self.columns)
 
     @property
     def n_cells(self) -> int:
@@ -176,11 +180,8 @@ def bind(
             faults += error.faults
             continue
         units = None if units is None else units.placed(cols.vocabulary.index(relation.col_ids), cols.size)
-        bound.append(
-            BoundRelation(
-                relation.name, relation.rows, relation.cols, relation.likelihood, cells, units, relation.symmetric
-            )
-        )
+        ends, symmetric, columns = (relation.rows, relation.cols), relation.symmetric, relation.raw.columns
+        bound.append(BoundRelation(relation.name, *ends, relation.likelihood, cells, units, symmetric, columns))
     if faults:
         raise DataError(faults)
     return bound

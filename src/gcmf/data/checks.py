@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from gcmf.data.positions import parts
 from gcmf.data.raw import narrow
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from gcmf.data.id_kind import Ids
     from gcmf.data.relation import Relation
     from gcmf.data.vocabulary import Vocabulary
 
@@ -154,15 +156,35 @@ def _kind_faults(name: str, sources: Sequence[tuple[str, Vocabulary]], entities:
     held = [(f"relation {relation!r}", ids.ids) for relation, ids in sources]
     if name in entities:
         held.append((f"entities={{{name!r}: ...}}", as_index(entities[name])))
+    fault = kind_fault(name, held)
+    if fault is not None:
+        yield f"{fault} Make them one kind everywhere, for example with .astype(str)."
+
+
+def kind_fault(name: str, held: Sequence[tuple[str, pd.Index[Any]]]) -> str | None:
+    """Return the fault of ids of an entity set, by source, that are of several kinds; None if there is one kind."""
     first: dict[str, str] = {}
     for source, ids in held:
         for kind, item in id_kinds(ids).items():
             first.setdefault(kind, f"{kind} in {source}, such as {show_id(item)}")
-    if len(first) > 1:
-        yield (
-            f"entity set {name!r} has ids of {len(first)} kinds, which never match: {'; '.join(first.values())}. Make"
-            " them one kind everywhere, for example with .astype(str)."
-        )
+    if len(first) < 2:
+        return None
+    return f"entity set {name!r} has ids of {len(first)} kinds, which never match: {'; '.join(first.values())}."
+
+
+def strange_kind(name: str, known: Vocabulary, ids: Ids, source: str) -> str | None:
+    """Return the fault of ids that are of no kind that the ids of a model's entity set are of; None if there is none.
+
+    Ids that the model knows have a kind that it knows: only the others are looked at.
+    """
+    asked = as_index(ids)
+    strange = asked[known.index(asked) < 0]
+    kinds = id_kinds(known.ids) if len(strange) else {}
+    for kind, item in id_kinds(strange).items():
+        if kind and kind not in kinds:
+            fault = kind_fault(name, [("the model", known.ids[:1]), (source, pd.Index([item], tupleize_cols=False))])
+            return f"{fault} Give them as the model has them."
+    return None
 
 
 def _relation_faults(relation: Relation) -> Iterator[str]:

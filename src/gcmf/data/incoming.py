@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from narwhals.stable.v1 import dependencies
 from scipy import sparse
 
 from gcmf.data.adapters.wide import open_frame
 from gcmf.data.cells import Cells, DuplicateCellsError, Triplets, fill_cells, list_cells, weigh_cells
-from gcmf.data.checks import collection_faults, duplicate_faults
+from gcmf.data.checks import collection_faults, duplicate_faults, strange_kind
 from gcmf.data.raw import value_type
 from gcmf.data.relation import Relation
-from gcmf.data.schema import likelihood_name, likelihood_support
+from gcmf.data.schema import Columns, likelihood_name, likelihood_support
 from gcmf.data.vocabulary import Vocabulary, and_more, show_id
 from gcmf.errors import DataError, UnknownIdError, did_you_mean
 
@@ -53,35 +54,90 @@ class Met:
     cells: Cells
 
 
-def read_cells(known: Known, m: int, given: Any, *, first: str) -> Relation:  # noqa: ANN401 - whatever holds cells
+def read_cells(known: Known, m: int, given: Any, *, first: str, apart: bool = False) -> Relation:  # noqa: ANN401
     """Return what was given for relation m as a relation whose rows are the set `first`.
 
-    A long frame has columns named as the two sets and one of values; a wide one has ids of `first` in its index;
+    A long frame has the columns of the table that the model was fitted to, or columns named as the two sets and one of
+    values; a wide one has ids of `first` in its index, and for its columns ids of the other set that the model knows;
     triplets are (ids of `first`, ids of the other set, values); the columns of arrays and sparse matrices are the other
-    set's entities in the order of the model. A `Relation` says by itself what its rows and columns are.
+    set's entities in the order of the model. A `Relation` says by itself what its rows and columns are. Ids of a kind
+    that the model's are not are refused; rows that stay `apart` from those of the model may have any.
     """
+    schema = known.schema.relations[m]
+    relation = _turned(given, schema, first) if isinstance(given, Relation) else _read(known, m, given, first)
+    faults = []
+    source = f"the new cells of relation {schema.name!r}"
+    for name, ids in ((relation.rows, relation.row_ids), (relation.cols, relation.col_ids)):
+        if not (apart and name == first):
+            faults.append(strange_kind(name, known.vocabularies[name], ids, source))
+    if any(faults):
+        raise DataError(fault for fault in faults if fault)
+    return relation
+
+
+def _read(known: Known, m: int, given: Any, first: str) -> Relation:  # noqa: ANN401 - whatever holds cells
+    """What is no relation yet, as one."""
     schema, likelihood = known.schema.relations[m], known.likelihoods[m]
-    name, other = schema.name, schema.cols if schema.rows == first else schema.rows
-    if isinstance(given, Relation):
-        return _turned(given, schema, first)
+    other = schema.cols if schema.rows == first else schema.rows
     how: dict[str, Any] = {"symmetric": schema.symmetric}
+    blanks = "zero" if known.filled[m] else "missing"
     if dependencies.is_into_dataframe(given):
-        frame = open_frame(given)
-        col = f"{other}_other" if first == other else other
-        if {first, col} <= set(frame.columns):
-            value = _value_column(schema, list(frame.columns), (first, col), support=likelihood.support)
-            blanks = "zero" if known.filled[m] else "missing"
+        columns = _long_columns(schema, open_frame(given).columns, first, support=likelihood.support)
+        if columns is not None:
             return Relation.from_frame(
-                name, given, rows=first, cols=other, row=first, col=col, value=value, likelihood=likelihood,
-                blanks=blanks, **how,
+                schema.name, given, rows=first, cols=other, likelihood=likelihood, blanks=blanks, **how,
+                **columns._asdict(),
             )  # fmt: skip
+        _check_wide(known, schema, given, (first, other))
     elif isinstance(given, tuple):
-        how["blanks"] = "zero" if known.filled[m] else "missing"
+        how["blanks"] = blanks
     elif isinstance(given, np.ndarray) or sparse.issparse(given):
         how["col_ids"] = _columns(schema, given, known.vocabularies[other], other)
         if sparse.issparse(given):
-            how["blanks"] = "zero" if known.filled[m] else "missing"
-    return Relation(name, first, other, given, likelihood, **how)
+            how["blanks"] = blanks
+    return Relation(schema.name, first, other, given, likelihood, **how)
+
+
+def _long_columns(schema: RelationSchema, columns: list[str], first: str, *, support: str) -> Columns | None:
+    """The columns of a long frame, its rows those of `first`: as in the table that was fitted, or named as the sets.
+
+    None where it has neither.
+    """
+    names, ends = set(columns), schema.columns
+    if ends is not None and {ends.row, ends.col} <= names:
+        row, col = (ends.row, ends.col) if schema.rows == first else (ends.col, ends.row)
+        weight = ends.weight if ends.weight in names else None
+        if ends.value is None or ends.value in names:
+            return Columns(row, col, ends.value, weight)
+        return Columns(row, col, _value_column(schema, columns, (row, col), support=support), weight)
+    other = schema.cols if schema.rows == first else schema.rows
+    row, col = first, f"{other}_other" if first == other else other
+    if {row, col} <= names:
+        return Columns(row, col, _value_column(schema, columns, (row, col), support=support))
+    return None
+
+
+def _check_wide(known: Known, schema: RelationSchema, frame: Any, ends: tuple[str, str]) -> None:  # noqa: ANN401
+    """Refuse a frame that is not long, and whose columns are not ids that the model knows."""
+    is_pandas, (first, other) = isinstance(frame, pd.DataFrame), ends
+    columns = frame.columns if is_pandas else pd.Index(open_frame(frame).columns)
+    # Frames without an index have row ids in their first column, or none.
+    strange = columns[known.vocabularies[other].index(columns) < 0]
+    if not len(strange) or (not is_pandas and [*strange] == [columns[0]]):
+        return
+    shown = ", ".join(map(show_id, columns[:5])) + (", ..." if len(columns) > 5 else "")
+    named = schema.columns
+    long = (first, f"{other}_other" if first == other else other, "value") if named is None else named[:3]
+    long_columns = ", ".join(repr(name) for name in long if name is not None)
+    one = known.vocabularies[other].ids[0]
+    msg = (
+        f"relation {schema.name!r}: the frame has the columns {shown}, and is neither long (columns {long_columns}) nor"
+        f" wide (a column for each {other} that the model knows, such as {show_id(one)}, and the ids of {first} in its"
+        f" index): no {other} is {show_id(strange[0])}. Rename its columns, or say what they are:"
+        f" Relation.from_frame({schema.name!r}, frame, rows={first!r}, cols={other!r}, row=..., col=..., value=...), or"
+        f" of a wide one with new columns Relation({schema.name!r}, {first!r}, {other!r}, frame)."
+    )
+    raise DataError(msg)
 
 
 def _turned(given: Relation, schema: RelationSchema, first: str) -> Relation:
@@ -107,7 +163,8 @@ def _turned(given: Relation, schema: RelationSchema, first: str) -> Relation:
 
 def _value_column(schema: RelationSchema, columns: list[str], ids: tuple[str, str], *, support: str) -> str | None:
     """The column of a long frame that holds the values: the only one left, or named as the relation, or "value"."""
-    left = [column for column in columns if column not in ids]
+    weight = None if schema.columns is None else schema.columns.weight
+    left = [column for column in columns if column not in ids and column != weight]
     named = [column for column in (schema.name, "value") if column in left]
     if len(left) == 1 or named:
         return named[0] if named else left[0]
@@ -153,7 +210,8 @@ def relations_of(known: Known, given: object, entity: str | None = None) -> dict
 def meet(known: Known, entity: str, given: object, ids: Vocabulary | None) -> tuple[Vocabulary, list[Met]]:
     """Return the new entities of a set, after those in `ids`, and their cells with entities that the model knows."""
     relations = {
-        m: read_cells(known, m, cells, first=entity) for m, cells in relations_of(known, given, entity).items()
+        m: read_cells(known, m, cells, first=entity, apart=True)
+        for m, cells in relations_of(known, given, entity).items()
     }
     faults = collection_faults(list(relations.values()), {})
     if faults:

@@ -15,6 +15,7 @@ import pandas as pd
 from gcmf.data.bound import BoundRelation, EntitySet
 from gcmf.data.cells import Cells, Side
 from gcmf.data.files import FORMAT, open_array, read_manifest
+from gcmf.data.schema import Columns
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.errors import DataError, StorageError
@@ -92,6 +93,7 @@ def _write_relation(files: Files, name: str, relation: BoundRelation) -> dict[st
     about: dict[str, Any] = {
         "name": relation.name, "rows": relation.rows, "cols": relation.cols, "likelihood": relation.likelihood,
         "symmetric": relation.symmetric, "n_cells": cells.n_cells, "units": units is not None,
+        "columns": relation.columns,
     }  # fmt: skip
     if units is not None:
         files.save(f"{name}-center", units.center)
@@ -114,8 +116,9 @@ def _read_relation(folder: Path, name: str, about: Mapping[str, Any]) -> BoundRe
         Units(*(np.array(open_array(folder, f"{name}-{part}")) for part in Units._fields)) if about["units"] else None
     )
     cells = Cells(rows, cols, n_cells=int(about["n_cells"]))
+    columns = Columns(*about["columns"]) if about.get("columns") else None
     return BoundRelation(
-        about["name"], about["rows"], about["cols"], about["likelihood"], cells, units, about["symmetric"]
+        about["name"], about["rows"], about["cols"], about["likelihood"], cells, units, about["symmetric"], columns
     )
 
 

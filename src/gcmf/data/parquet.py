@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gcmf.data.relation import Relation
+from gcmf.data.schema import Columns
 from gcmf.data.spilled import Batch, spill
 from gcmf.errors import DataError, MissingExtraError, did_you_mean
 
@@ -99,7 +101,8 @@ def _read(name: str, rows: str, cols: str, path: Path, files: Files) -> Relation
             yield Batch(row, col, _numbers(batch.column(2), name, value) if value else np.ones(len(batch)))
 
     likelihood = "bernoulli" if value and kinds[value] == "bool" else "gaussian"
-    return Relation(name, rows, cols, spill(batches, files, bounded=False), likelihood)
+    cells = replace(spill(batches, files, bounded=False), columns=Columns(rows, cols, value))
+    return Relation(name, rows, cols, cells, likelihood)
 
 
 def _open(path: Path) -> Any:  # noqa: ANN401 - Arrow's

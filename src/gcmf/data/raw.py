@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from gcmf.data.positions import Positions
+    from gcmf.data.schema import Columns
     from gcmf.data.units import Units
     from gcmf.data.vocabulary import Vocabulary
 
@@ -133,6 +134,8 @@ class RawCells:
     """What its columns were standardized by, if they were."""
     weight: npt.NDArray[np.float64] | None = None
     """How many cells each listed one counts as; None: one each."""
+    columns: Columns | None = None
+    """What the columns of the long table are called that it was read from, if it was."""
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -117,7 +117,8 @@ class Relation:
             The entity sets of the rows and columns.
         row, col, value : str
             The frame's columns that hold the row id, the column id and the value of each cell. A null
-            value is a missing cell; a null id is refused. `value=None` makes every line a 1.
+            value is a missing cell; a null id is refused. `value=None` makes every line a 1. A model that is fitted
+            to the relation remembers these names: `update` and `fold_in` read frames by them.
         likelihood : {"gaussian", "bernoulli", "poisson", "negative_binomial"} or likelihood object
             What kind of number a cell is.
         blanks : {"missing", "zero"}
@@ -151,7 +152,8 @@ class Relation:
     @property
     def schema(self) -> RelationSchema:
         """The relation without its data."""
-        return RelationSchema(self.name, self.rows, self.cols, likelihood_name(self.likelihood), self.symmetric)
+        kind = likelihood_name(self.likelihood)
+        return RelationSchema(self.name, self.rows, self.cols, kind, self.symmetric, self.raw.columns)
 
     @property
     def row_ids(self) -> Vocabulary:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gcmf.errors import OptionError, UnknownIdError, did_you_mean
 from gcmf.likelihoods import Likelihood, known
@@ -47,6 +48,18 @@ def check_likelihood(likelihood: object, *, relation: str) -> None:
         raise OptionError(msg)
 
 
+class Columns(NamedTuple):
+    """What the columns of a long table are called, by which later tables of the same relation are read."""
+
+    row: str
+    col: str
+    """Of the ids."""
+    value: str | None
+    """None: every line is a 1."""
+    weight: str | None = None
+    """None: every line counts once."""
+
+
 @dataclass(frozen=True)
 class RelationSchema:
     """One relation: its name, the two entity sets it joins, and the name of its likelihood."""
@@ -57,6 +70,8 @@ class RelationSchema:
     likelihood: str
     symmetric: bool | None = None
     """Of a set with itself: whether (i, j) and (j, i) are one cell. None between two sets."""
+    columns: Columns | None = field(default=None, compare=False)
+    """Of the long table that it was read from, if it was; the relation is the same whatever they are called."""
 
     @property
     def kind(self) -> str:

@@ -68,6 +68,7 @@ class Answers:
         -------
         DataFrame
             `score` is in the units of the cells, `std` is the predictive deviation of the cell, as `predict` has it.
+            Where the model has no factor in the relation, it warns that everybody gets the same list.
         """
         check_choice("exclude_seen", exclude_seen)
         m = self._relation(relation)
@@ -80,7 +81,8 @@ class Answers:
         The score, at most 1, compares what two entities do to predictions: the cosine of their factors in the metric
         in which the squared distance of two entities is how much their cells are expected to differ, over all partners
         in all relations of the set, or in one `relation`. Biases, which say how high all cells of an entity are, do not
-        count. The norms are those of the posterior, so that an entity of which little is known is like nobody.
+        count. The norms are those of the posterior, so that an entity of which little is known is like nobody. Where
+        the model has no factor, this is an error: nothing says who is alike.
         """
         self.schema_.entity_index(entity)
         m = None if relation is None else self._relation(relation)
@@ -125,11 +127,13 @@ class Answers:
             Their entity set.
         cells : mapping of str to cells, optional
             By relation, any of those that the set takes part in: {"ratings": cells, "profile": more}. Cells are a long
-            frame with columns named as the two sets and one of values; triplets (new ids, ids of the other set,
-            values); a wide frame with the new ids in its index; an array or a sparse matrix, whose columns are the
-            entities of the other set in the order of the model and whose rows have the ids 0, 1, ...; or a `Relation`.
-            In relations that were fitted with `blanks="zero"`, what is not listed is a zero. Of a set related to
-            itself, the new ones are those that the model does not know.
+            frame, with the columns of the table that the model was fitted to or with columns named as the two sets and
+            one of values; triplets (new ids, ids of the other set, values); a wide frame with the new ids in its index
+            and a column for each entity of the other set that it has cells with; an array or a sparse matrix, whose
+            columns are the entities of the other set in the order of the model and whose rows have the ids 0, 1, ...;
+            or a `Relation`. Ids of the other set must be of the kind that they had in the fit: '1' is not 1. In
+            relations that were fitted with `blanks="zero"`, what is not listed is a zero. Of a set related to itself,
+            the new ones are those that the model does not know.
         covariates : data frame, or (ids, sparse matrix), optional
             What is known of them, in the columns that the model was fitted with. Whoever has no cells is expected from
             these alone; who is not even here is expected to be anybody of the set.
@@ -146,7 +150,9 @@ class Answers:
         return folded(self, entity, cells, covariates)
 
     def update(self: Any, cells: Any) -> Any:
-        """Take in more cells, of entities that the model knows and of new ones, and return the model.
+        """Take in more cells, of entities that the model knows and of new ones: change this model, and return it.
+
+        The model is changed in place, as by `fit`; `copy.copy(model).update(cells)` leaves it as it is.
 
         What is known of an entity is the prior that its new cells meet; those without new cells, precisions, noise and
         scales stay as they are, and five sweeps go over the new cells alone. Where many cells have come, or old ones

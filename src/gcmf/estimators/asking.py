@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.data.checks import strange_kind
 from gcmf.data.vocabulary import as_index, id_kinds, show_id
 from gcmf.errors import DataError, OptionError, UnknownIdError
 
@@ -14,11 +15,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.data.bound import BoundRelation
+    from gcmf.data.collection import Collection
     from gcmf.data.schema import RelationSchema
     from gcmf.data.vocabulary import Vocabulary
     from gcmf.estimators.gcmf import Unknown
+    from gcmf.model.fitted import Fitted
 
     Indices = NDArray[np.int64]
+
+
+#: Of strange ids, so many are looked at, whether they are known as others.
+MOST_STRANGE = 100
 
 
 def known_at(vocabulary: Vocabulary, entity: str, ids: Any) -> Indices:
@@ -28,7 +35,10 @@ def known_at(vocabulary: Vocabulary, entity: str, ids: Any) -> Indices:
 
 
 def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown, way_out: str | None = None) -> Indices:
-    """Return the position of each id, all of them for None; −1 for a strange one, or with "error" a refusal."""
+    """Return the position of each id, all of them for None; −1 for a strange one, or with "error" a refusal.
+
+    An id that is known as one of another kind, '1' for 1, is always refused.
+    """
     if ids is None:
         return np.arange(len(vocabulary))
     try:
@@ -37,15 +47,18 @@ def locate(vocabulary: Vocabulary, entity: str, ids: Any, *, unknown: Unknown, w
     except TypeError as error:
         msg = f"The ids of {entity} must be one list of ids. Got {ids!r}, in which something can be no id: {error}."
         raise OptionError(msg) from error
-    if unknown == "error" and (index < 0).any():
-        strange = [asked[n] for n in np.flatnonzero(index < 0)[:3]]
+    strange = list(asked[index < 0][:MOST_STRANGE])
+    hint = next(filter(None, (_hint(item, vocabulary) for item in strange)), "")
+    if strange and (unknown == "error" or hint):  # '1' is no new id where 1 is known
+        strange = strange[:3]
         more = int((index < 0).sum()) - len(strange)
         names = ", ".join(map(show_id, strange)) + (f" and {more} more" if more else "")
         way_out = way_out or (
             "Give unknown='prior' to predict new ids from the prior, or declare them when building the collection:"
             f" entities={{{entity!r}: ids}}."
         )
-        msg = f"The model has never seen {entity} {names}.{_hint(strange[0], vocabulary)} {way_out}"
+        fault = strange_kind(entity, vocabulary, asked, "the question")
+        msg = f"The model has never seen {entity} {names}. {hint or fault or way_out}"
         raise UnknownIdError(msg)
     return index
 
@@ -84,6 +97,14 @@ def is_turned(known: RelationSchema, given: BoundRelation) -> bool:
     return known.rows != given.rows
 
 
+def check_kinds(fitted: Fitted, data: Collection) -> None:
+    """Refuse a collection that has ids of a kind that those of the model are not: '1' would be nobody, and not 1."""
+    both = [name for name in fitted.schema.entities if name in data.entities]
+    faults = (strange_kind(name, fitted.vocabularies[name], data.entities[name].ids, "the data") for name in both)
+    if found := [fault for fault in faults if fault]:
+        raise DataError(found)
+
+
 def _listed(ids: Any, entity: str) -> Any:
     """Make a single id a list of one; strings and tuples are ids, not lists of them."""
     if isinstance(ids, Mapping | Set) or getattr(ids, "ndim", 1) > 1 or hasattr(ids, "columns"):
@@ -96,15 +117,15 @@ def _listed(ids: Any, entity: str) -> Any:
 
 
 def _hint(item: Any, vocabulary: Vocabulary) -> str:
-    """Return " Did you mean 1? ..." where the id is known as a number and was asked as text, or the other way round."""
+    """Return "Did you mean 1? ..." where the id is known as a number and was asked as text, or the other way round."""
     item = item.item() if isinstance(item, np.generic) else item
     if isinstance(item, bool):
-        return " A mask is no list of ids: give ids[mask]."
+        return "A mask is no list of ids: give ids[mask]."
     for kind in (str, int, float):
         try:
             other = kind(item)
         except (TypeError, ValueError, OverflowError):
             continue
         if type(other) is not type(item) and other in vocabulary:
-            return f" Did you mean {other!r}? The ids are {' and '.join(id_kinds(vocabulary.ids))}."
+            return f"Did you mean {other!r}? The ids are {' and '.join(id_kinds(vocabulary.ids))}."
     return ""

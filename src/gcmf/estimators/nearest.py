@@ -8,6 +8,7 @@ import numpy as np
 
 from gcmf.errors import MissingExtraError
 from gcmf.estimators.asking import known_at
+from gcmf.estimators.rankings import warn_without_factors
 from gcmf.estimators.tables import Frame, tidy
 from gcmf.model.predict import predict_pairs
 from gcmf.model.ranking import sides
@@ -42,6 +43,7 @@ class NearestItems:
     index: Any
 
     def __init__(self, model: GCMF, m: int) -> None:
+        warn_without_factors(model.fitted_, m, stacklevel=4)
         self._model, self._m = model, m
         _, self._cols = (len(model.fitted_.mean[e]) for e in model.fitted_.ends[m])
         vectors = self._vectors()

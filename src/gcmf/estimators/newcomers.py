@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.data.checks import strange_kind
 from gcmf.data.incoming import Known, Met, meet
 from gcmf.data.known_features import read_features
 from gcmf.data.pairs import Pairs
@@ -92,6 +93,8 @@ class NewEntities:
     def together(self) -> GCMF:
         """A model that knows them beside those that it was fitted to; ids that both have are those known before."""
         fitted, old, e = self._answers.fitted_, self._model.fitted_, self._model.schema_.entity_index(self.entity)
+        if fault := strange_kind(self.entity, old.vocabularies[self.entity], self.ids, "those folded in"):
+            raise DataError(fault)
         model = copy.copy(self._model)
         if len(fitted.mean[e]) > len(self.ids):  # they stand beside the others already
             model._fitted = replace(fitted, pairs=_joined(old, fitted))

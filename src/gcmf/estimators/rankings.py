@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from gcmf.data.collection import Collection
 from gcmf.data.pairs import Pairs
+from gcmf.data.vocabulary import and_more, show_id
 from gcmf.engines.threads import available_threads
-from gcmf.errors import DataError, OptionError
-from gcmf.estimators.asking import is_turned, known_at
+from gcmf.errors import DataError, ModelWarning, OptionError
+from gcmf.estimators.asking import check_kinds, is_turned, known_at
 from gcmf.estimators.tables import Frame, tidy
 from gcmf.model.ranking import Question, loadings, metric, recommend, similar
 from gcmf.options import as_generator, check_choice, check_integer
@@ -49,6 +51,7 @@ def recommended(  # noqa: PLR0913 - what may be asked
     who = known_at(fitted.vocabularies[asked], asked, ids)
     what = np.unique(known_at(fitted.vocabularies[other], other, candidates))
     question = Question(m, who, what, n, by, to_rows=to_rows)
+    warn_without_factors(fitted, m, stacklevel=4)
     found = recommend(fitted, question, seen, as_generator(random_state), n_threads_of(model))
     columns = {
         "id": (fitted.vocabularies[asked], who[found.of]), "rank": found.rank,
@@ -76,6 +79,7 @@ def seen_pairs(model: GCMF, m: int, seen: object) -> Pairs:
     bound = data.relations[schema.name]
     pairs = Pairs.of(bound.cells)
     pairs = pairs.transposed() if is_turned(schema, bound) else pairs
+    check_kinds(fitted, data)
     rows, cols = (fitted.vocabularies[name].index(data.entities[name].ids) for name in (schema.rows, schema.cols))
     i, j = np.divmod(pairs.places, max(pairs.shape[1], 1))
     i, j = rows[i], cols[j]
@@ -100,11 +104,44 @@ def neighbors(  # noqa: PLR0913 - what may be asked
     M = metric(base, e, m)
     of = loadings(base, e, M)
     own = of if base is fitted else loadings(fitted, e, M)
+    _check_alike(fitted, (entity, m), of, asked[~own[asked].any(axis=1)])
     found = similar(own[asked], of, theirs.index(ours.ids.take(asked)), n, n_threads_of(model))
     columns: dict[str, Any] = {
         "id": (ours, asked[found.of]), "rank": found.rank, "item": (theirs, found.item), "score": found.score,
     }  # fmt: skip
     return tidy(columns, model._frame)
+
+
+def warn_without_factors(fitted: Fitted, m: int, *, stacklevel: int) -> None:
+    """Warn where predictions of relation m are made by biases alone, so that the same is best for everybody."""
+    (rows, cols), scales = fitted.ends[m], fitted.scales
+    if not (fitted.on[rows] & fitted.on[cols] if scales is None else scales.on[m]).any():
+        name = fitted.schema.relations[m].name
+        msg = (
+            f"The model has no factor in {name!r}: by its biases alone, everybody is recommended the same, what has the"
+            " highest cells on average. For more than that, fit to more cells, or to other relations of the same"
+            " entities too."
+        )
+        warnings.warn(msg, ModelWarning, stacklevel=stacklevel)
+
+
+def _check_alike(fitted: Fitted, where: tuple[str, int | None], of: NDArray[np.float64], unknown: Indices) -> None:
+    """Refuse to say who is alike where no factor tells; warn of those of whom nothing is known."""
+    entity, m = where
+    if not of.any():
+        within = "" if m is None else f" in relation {fitted.schema.relations[m].name!r}"
+        msg = (
+            f"The model has no factor of {entity}{within}, by which some would be more alike than others; biases say"
+            " nothing of that. Fit to more cells, or to other relations of the same entities too."
+        )
+        raise DataError(msg)
+    if len(unknown):
+        first = show_id(fitted.vocabularies[entity].ids[int(unknown[0])])
+        msg = (
+            f"Nothing is known of {entity} {first}{and_more(len(unknown) - 1)}: all scores are 0, and their order says"
+            " nothing. Ask for others, or fit to cells of theirs."
+        )
+        warnings.warn(msg, ModelWarning, stacklevel=4)
 
 
 def n_threads_of(model: GCMF) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from gcmf.data.collection import Collection
-from gcmf.estimators.asking import is_turned, known_at
+from gcmf.estimators.asking import check_kinds, is_turned, known_at
 from gcmf.model.newcomers import layers_of
 from gcmf.model.reasons import OwnCells, by_cells, by_factors
 
@@ -37,6 +37,7 @@ def explained(model: GCMF, m: int, row: Any, col: Any, data: object) -> pd.DataF
               for name, part in zip(fitted.factor_names, factors, strict=True) if part]  # fmt: skip
     if data is not None:
         collection = Collection.of(data, caller="explain(data=)")
+        check_kinds(fitted, collection)
         for side in (0, 1):
             parts = _of_cells(fitted, collection, (m, side, at[side], at[1 - side]), scale)
             lines += [(f"{SIDES[side]} cells", *part) for part in (always, biases[1 - side], *parts)]

@@ -100,7 +100,8 @@ def _cells(model: GCMF, relation: RelationSchema, table: Table, *, flag: str) ->
     """The cells of a table, with columns named as the sets, and `value`."""
     row, col = find_columns(table, relation, (None, None))
     left = [name for name in table.columns if name not in (row, col)]
-    named = [name for name in (relation.name, "value") if name in left] or left
+    fitted = relation.columns and relation.columns.value
+    named = [fitted] if fitted in left else [name for name in (relation.name, "value") if name in left] or left
     if len(named) != 1:
         msg = (
             f"{flag}: {table.label} has {table.shown_columns}; beside {row} and {col} it needs one column of values,"

@@ -127,11 +127,14 @@ def _answer(names: tuple[str, str], ids: tuple[Any, Any], numbers: Sequence[Any]
 
 
 def find_columns(table: Table, relation: RelationSchema, columns: tuple[str | None, str | None]) -> tuple[str, str]:
-    """Return the columns of a table that hold the ids of rows and columns: those told, else those named as the sets.
+    """Return the columns of a table that hold the ids of rows and columns.
 
-    Where a set is related with itself and a table has two columns, the one that is not named as the set is the other.
+    Those told, else those of the table that was fitted, else those named as the sets. Where a set is related with
+    itself and a table has two columns, the one that is not named as the set is the other.
     """
-    names = names_of(relation)
+    names, fitted = names_of(relation), relation.columns
+    if columns == (None, None) and fitted is not None and {fitted.row, fitted.col} <= set(table.columns):
+        columns = fitted.row, fitted.col
     row, col = (given or _named(table, name) for given, name in zip(columns, names, strict=True))
     if relation.symmetric is not None and len(table.columns) == 2 and (row is None) != (col is None):
         (other,) = (name for name in table.columns if name not in (row, col))

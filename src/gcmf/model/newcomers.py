@@ -35,10 +35,12 @@ if TYPE_CHECKING:
     EngineOf = Callable[[Problem, str], Engine]
     """Makes the engine of a problem, in some precision."""
 
-#: Sweeps over rows whose quadratic form depends on them, at most; and by how much of its size the sum of the squares of
-#: a factor or bias may change in the last.
+#: Sweeps over rows whose quadratic form depends on them, at most; and by how many deviations a factor or bias of a row
+#: may change in its last.
 MAX_SWEEPS = 50
-SETTLED = 1e-7
+SETTLED = 1e-5
+#: Of its size, what float32 rounds, or points may still change, which have no deviation.
+ROUNDING = 1e-6
 
 
 class Features(NamedTuple):
@@ -177,8 +179,7 @@ def _swept(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_o
     engine = engine_of(problem, fitted.mean[e].dtype.name)
     engine.place(_state(fitted, met, sets, begin, layers))
     given = _given(fitted, e, met, sets, prior)
-    _settle(engine, given, problem)
-    state = engine.fetch()
+    state = _settled(engine, given, problem)
     biases = begin.bias_mean, begin.bias_var
     swept = _of_layers(layers, met, biases, (state.bias_mean, state.bias_var))
     rows = Rows(state.mean[0].astype(np.float64), state.var[0].astype(np.float64), *swept)
@@ -261,16 +262,36 @@ def given_for(fitted: Fitted, relations: Sequence[int], sets: Sequence[int], pri
     return Given(fitted.on[list(sets)], tuple(priors), parameters, slope, scales)
 
 
-def _settle(engine: Engine, given: Given, problem: Problem) -> None:
-    """Sweep the new entities until nothing changes any more."""
-    swept = engine.sweep(0, given)
+def _settled(engine: Engine, given: Given, problem: Problem) -> State:
+    """Sweep the new entities until nothing changes any more, each until nothing of its own does.
+
+    No row asks what others are. So that its answer does not either, a row is as it was when it had settled, however
+    long others take.
+    """
+    engine.sweep(0, given)
+    found = engine.fetch()
     if all(block.likelihood.least_squares for block in problem.blocks[0]):
-        return
+        return found
+    before, moving = found.copy(), np.arange(problem.sizes[0])
     for _ in range(MAX_SWEEPS):
-        before, swept = swept, engine.sweep(0, given)
-        now, was = (np.concatenate([s.square, s.bias[1]]) for s in (swept, before))
-        if (np.abs(now - was) <= SETTLED * np.maximum(now, 1e-300)).all():
-            return
+        engine.sweep(0, given)
+        after = engine.fetch()
+        groups = [_of_rows(state, problem) for state in (found, before, after)]
+        changed = np.zeros(len(moving), dtype=bool)
+        for (mean, var), (was, _), (now, now_var) in zip(*groups, strict=True):
+            mean[moving], var[moving] = now[moving], now_var[moving]
+            little = np.maximum(SETTLED * np.sqrt(now_var), ROUNDING * np.abs(now))
+            changed |= (np.abs(now - was) > little)[moving].reshape(len(moving), -1).any(axis=1)
+        before, moving = after, moving[changed]
+        if not len(moving):
+            break
+    return found
+
+
+def _of_rows(state: State, problem: Problem) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+    """Means and variances of the factors of the first set, and of each of its biases."""
+    layers = [block.layer for block in problem.blocks[0]]
+    return [(state.mean[0], state.var[0]), *((state.bias_mean[at], state.bias_var[at]) for at in layers)]
 
 
 def with_rows(fitted: Fitted, e: int, ids: Vocabulary, rows: Rows, *, beside: bool) -> Fitted:

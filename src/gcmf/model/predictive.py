@@ -71,13 +71,26 @@ Theta = Normal | Drawn
 
 
 def mean_and_variance(likelihood: Likelihood, theta: Theta) -> tuple[Floats, Floats]:
-    """E x, and Var x = E Var(x|θ) + Var E(x|θ)."""
+    """E x, and Var x = E Var(x|θ) + Var E(x|θ), of one distribution: p(1 − p) of a 0/1 cell."""
     if isinstance(theta, Normal):
-        return likelihood.mean(theta.m, theta.expected), likelihood.variance(theta.m, theta.v, theta.p)
+        return _of_normal(likelihood, theta)
     certain = np.zeros(theta.theta.shape[1:])
     means = np.stack([likelihood.mean(at, certain) for _, at, _ in theta.nodes()])
     within = np.mean([likelihood.variance(at, certain, p) for _, at, p in theta.nodes()], axis=0)
     return means.mean(axis=0), np.asarray(within + means.var(axis=0))
+
+
+def _of_normal(likelihood: Likelihood, theta: Normal) -> tuple[Floats, Floats]:
+    """The same of a normal θ; of counts, c of Var x = E x + c (E x)² is that of the wider θ, and E x that of q."""
+    mean = likelihood.mean(theta.m, theta.expected)
+    if likelihood.support == "binary":
+        return mean, mean * (1.0 - mean)
+    variance = likelihood.variance(theta.m, theta.v, theta.p)
+    if theta.of_q is None or likelihood.support != "counts":
+        return mean, variance
+    wide = likelihood.mean(theta.m, theta.v)
+    share = np.divide(mean, wide, out=np.ones_like(mean), where=wide > 0)
+    return mean, np.asarray(mean + share**2 * (variance - wide))
 
 
 def log_density(likelihood: Likelihood, theta: Theta, x: Floats) -> Floats:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.data.checks import strange_kind
 from gcmf.engines.base import Problem, State
 from gcmf.errors import DataError
 from gcmf.gamma import Gamma
@@ -74,6 +75,10 @@ def resumed(spec: Spec, fitted: Fitted, data: Collection, *, dtype: str) -> tupl
     """
     terms, of = terms_of(fitted), _relations(spec, fitted)
     sets = [fitted.schema.entity_index(name) for name in spec.schema.entities]
+    strange = (strange_kind(name, fitted.vocabularies[name], data.entities[name].ids, "the data")
+               for name in spec.schema.entities)  # fmt: skip
+    if faults := [fault for fault in strange if fault]:
+        raise DataError(faults)
     on = fitted.on[sets]
     _, posterior = start(spec, on, dtype=dtype, rng=np.random.default_rng(0))
     layers = [2 * m + side for m in of for side in (0, 1)]

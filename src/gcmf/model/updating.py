@@ -3,7 +3,8 @@
 The cells that a model was fitted to are gone, but q(u_i) and q(b_i) say what they told. So q is the prior of the rows
 that have more cells (Broderick and others, 2013), the usual prior is that of new ones, and a few sweeps go over the new
 cells alone; all rows without a new cell, and α, τ, scales and bias priors, stay as they are. q is factorized, and holds
-a row more tightly than its cells did where factors are alike: where many cells have come, fit again.
+a row more tightly than its cells did where factors are alike: where many cells have come, fit again. Of the wider
+variances that predictions are made with, new cells tell as those of a fit do (`spread`), with what they were as prior.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ import numpy as np
 
 from gcmf.data.pairs import Pairs
 from gcmf.engines.base import Block, Given, Problem, RowPrior, State
+from gcmf.engines.threads import available_threads
 from gcmf.model.links import Layers, fill
 from gcmf.model.newcomers import Rows, expected_rows, given_for, layers_of, swept_bias_var, swept_var, terms_of
+from gcmf.model.spread import Spread, spread
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from gcmf.data.collection import Collection
@@ -82,33 +87,37 @@ class _Added:
         rows = [self.before[e] for e in self.sets]
         return State([row.mean.copy() for row in rows], [row.var.copy() for row in rows], bias_mean, bias_var)
 
-    def given(self, problem: Problem) -> Given:
-        """What sweeps take as fixed: what is known of a row is its prior."""
+    def given(self, problem: Problem, *, wide: bool = False) -> Given:
+        """What sweeps take as fixed: what is known of a row is its prior, with variances of q or the wide ones."""
         priors = []
         for e, blocks in zip(self.sets, problem.blocks, strict=True):
             rows, layers = self.before[e], layers_of(self.fitted, e)
+            var, bias_var = _wide(rows) if wide else (rows.var, rows.bias_var)
             own = [layers.index(2 * self.relations[block.relation] + block.side) for block in blocks]
-            bias_mean, bias_precision = rows.bias_mean[:, own], _inverse(rows.bias_var[:, own])
-            priors.append(RowPrior(rows.mean, _inverse(rows.var), bias_mean, bias_precision, point=False))
+            bias_mean, bias_precision = rows.bias_mean[:, own], _inverse(bias_var[:, own])
+            priors.append(RowPrior(rows.mean, _inverse(var), bias_mean, bias_precision, point=False))
         return given_for(self.fitted, self.relations, self.sets, priors)
 
-    def biases(self, e: int, state: State) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-        """Biases after the sweeps, (n, B) each, and which entities have new cells in which layer.
+    def biases(
+        self, e: int, before: tuple[Floats, Floats], found: tuple[Sequence[Any], Sequence[Any]]
+    ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Means and variances of biases after the sweeps, (n, B) each, and who has new cells in which layer.
 
-        Layers without a new cell are as they were; of new entities they are what the other biases say.
+        `before` are those that they were, `found` by layer those that the new cells tell. Layers without a new cell are
+        as they were; of new entities they are what the other biases say.
         """
-        layers, before = layers_of(self.fitted, e), self.before[e]
-        mean, var, seen = before.bias_mean.copy(), before.bias_var.copy(), np.zeros(before.bias_mean.shape, bool)
+        layers, (mean, var) = layers_of(self.fitted, e), (a.copy() for a in before)
+        seen = np.zeros(mean.shape, bool)
         for r, (m, bound) in enumerate(zip(self.relations, self.data.relations.values(), strict=True)):
             for side, cells in enumerate((bound.cells.rows, bound.cells.cols)):
                 if self.fitted.ends[m][side] == e and 2 * m + side in layers:
                     b, has, layer = layers.index(2 * m + side), cells.counts() > 0, 2 * r + side
-                    mean[has, b], var[has, b] = state.bias_mean[layer][has], state.bias_var[layer][has]
+                    mean[has, b], var[has, b] = found[0][layer][has], found[1][layer][has]
                     seen[:, b] = has
         sigma = terms_of(self.fitted).links[np.ix_(layers, layers)]
-        found, found_var = fill(Layers(mean, var, seen, before.bias_mean, np.diag(sigma)), sigma)
+        filled, filled_var = fill(Layers(mean, var, seen, before[0], np.diag(sigma)), sigma)
         keep = seen | (self.at[e] >= 0)[:, None]
-        return np.where(keep, mean, found), np.where(keep, var, found_var), seen
+        return np.where(keep, mean, filled), np.where(keep, var, filled_var), seen
 
 
 def update(fitted: Fitted, data: Collection, engine_of: EngineOf) -> Fitted:
@@ -120,18 +129,31 @@ def update(fitted: Fitted, data: Collection, engine_of: EngineOf) -> Fitted:
     for _ in range(N_SWEEPS):
         for e in range(len(added.sets)):
             engine.sweep(e, given)
-    return _with(added, engine.fetch())
+    state = engine.fetch()
+    if terms_of(fitted).var is None:
+        return _with(added, state, Spread(state.var, state.bias_var))
+    return _with(added, state, spread(problem, added.given(problem, wide=True), state, n_threads=available_threads()))
 
 
 def _rows(fitted: Fitted, e: int, at: Indices) -> Rows:
     """What is known of these entities, or expected of new ones."""
     prior, layers, known = expected_rows(fitted, e, len(at)).rows, layers_of(fitted, e), at >= 0
     mean, var, bias_mean, bias_var = prior.mean.copy(), prior.var.copy(), prior.bias_mean.copy(), prior.bias_var.copy()
+    wide, wide_bias = var.copy(), bias_var.copy()
     mean[known], var[known] = fitted.mean[e][at[known]], swept_var(fitted, e)[at[known]]
+    wide[known] = fitted.var[e][at[known]]
     for b, layer in enumerate(layers):
         bias_mean[known, b] = fitted.bias_mean[layer][at[known]]
         bias_var[known, b] = swept_bias_var(fitted, layer)[at[known]]
-    return Rows(mean, var, bias_mean, bias_var)
+        wide_bias[known, b] = fitted.bias_var[layer][at[known]]
+    return Rows(mean, var, bias_mean, bias_var, wide, wide_bias)
+
+
+def _wide(rows: Rows) -> tuple[Floats, Floats]:
+    """Variances of factors and biases that predictions are made with."""
+    assert rows.wide_var is not None
+    assert rows.wide_bias_var is not None
+    return rows.wide_var, rows.wide_bias_var
 
 
 def _inverse(var: Floats) -> Floats:
@@ -139,8 +161,8 @@ def _inverse(var: Floats) -> Floats:
     return np.asarray(1.0 / np.where(var > 0, var, 1.0))
 
 
-def _with(added: _Added, state: State) -> Fitted:
-    """The model with the rows that have moved and those that are new."""
+def _with(added: _Added, state: State, wide: Spread) -> Fitted:
+    """The model with the rows that have moved and those that are new, and the variances that it predicts with."""
     fitted, data, terms = added.fitted, added.data, terms_of(added.fitted)
     vocabularies = dict(fitted.vocabularies)
     arrays = {name: list[Any](getattr(fitted, name)) for name in ("mean", "var", "bias_mean", "bias_var")}
@@ -148,22 +170,25 @@ def _with(added: _Added, state: State) -> Fitted:
     has_cells = list[Any](terms.has_cells)
     for n, (e, name) in enumerate(zip(added.sets, data.schema.entities, strict=True)):
         place, vocabularies[name] = _places(vocabularies[name], data.entities[name].vocabulary, added.at[e])
-        size, (bias, bias_var, seen) = len(vocabularies[name]), added.biases(e, state)
-        told = (arrays["mean"], state.mean[n]), (arrays["var"], state.var[n]), (swept["var"], state.var[n])
+        size, before = len(vocabularies[name]), added.before[e]
+        bias, bias_var, seen = added.biases(e, (before.bias_mean, before.bias_var), (state.bias_mean, state.bias_var))
+        _, wide_bias_var, _ = added.biases(e, (before.bias_mean, _wide(before)[1]), (state.bias_mean, wide.bias_var))
+        told = (arrays["mean"], state.mean[n]), (arrays["var"], wide.var[n]), (swept["var"], state.var[n])
         for group, new in told:
             group[e : e + 1] = [_put(old, size, place, new) for old in group[e : e + 1]]
         for b, layer in enumerate(layers_of(fitted, e)):
             for twin in [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]:
-                both = (arrays["bias_mean"], bias), (arrays["bias_var"], bias_var), (swept["bias_var"], bias_var)
-                for group, new in both:
+                for group, new in (
+                    (arrays["bias_mean"], bias), (arrays["bias_var"], wide_bias_var), (swept["bias_var"], bias_var),
+                ):  # fmt: skip
                     group[twin : twin + 1] = [_put(old, size, place, new[:, b]) for old in group[twin : twin + 1]]
                 has_cells[twin] = _put(has_cells[twin], size, place[:0], seen[:0, b])
                 has_cells[twin][place] |= seen[:, b]
-    wide = {name: tuple(group) or None for name, group in swept.items()}
+    of_q = {name: tuple(group) or None for name, group in swept.items()}
     changed = replace(
         fitted, draws=None, vocabularies=vocabularies, mean=tuple(arrays["mean"]), var=tuple(arrays["var"]),
         bias_mean=tuple(arrays["bias_mean"]), bias_var=tuple(arrays["bias_var"]),
-        terms=terms._replace(has_cells=tuple(has_cells), var=wide["var"], bias_var=wide["bias_var"]),
+        terms=terms._replace(has_cells=tuple(has_cells), var=of_q["var"], bias_var=of_q["bias_var"]),
         units=tuple(None if u is None else u.placed(np.arange(len(u.center)), len(arrays["mean"][c]))
                     for u, (_, c) in zip(fitted.units, fitted.ends, strict=True)),
     )  # fmt: skip

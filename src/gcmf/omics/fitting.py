@@ -109,8 +109,8 @@ def fit(  # noqa: PLR0913 - one name for each thing that users differ in
         - `varm["gcmf"]`, here and in each modality: weights of the features, such that the predictor is
           intercept + X_gcmf · gcmfᵀ, for Gaussian views in the units of the data (and weak factors, which the
           model has and these arrays have not);
-        - `uns["gcmf"]`: tables "structure" and "variance_explained" (shares of what the intercepts leave),
-          and "params", all of which h5ad and h5mu files hold.
+        - `uns["gcmf"]`: tables "structure" and "variance_explained", as the model has them, and "params", all of
+          which h5ad and h5mu files hold.
 
         What was not used is NaN.
 

@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from gcmf.errors import MissingExtraError, StorageError, UnknownIdError, did_you_mean
+from gcmf.model.newcomers import terms_of
 from gcmf.omics.results import loadings, unit_factors, variance_table
 from gcmf.omics.views import OBSERVATIONS, PerView, divide_columns, read_views
 from gcmf.storage.files import replacing
@@ -27,6 +29,9 @@ def export_mofa(
 ) -> None:
     """Write factors, weights, intercepts and variance explained to an HDF5 file as MOFA2 lays it out.
 
+    MOFA2 counts variance from the intercepts: what it calls explained is (total − bias)/(1 − bias) of
+    `variance_explained()`, which counts from the mean of the view, and likewise for each factor.
+
     Every relation of the samples is a view; relations between features (`augment`) have no place in the
     format and are left out. Factors keep their order: F1 is MOFA's Factor1.
 
@@ -38,7 +43,8 @@ def export_mofa(
         The file to write, usually `.hdf5`; an existing one is replaced once the new one is whole.
     data
         The MuData or AnnData that was fitted, if the file shall hold the data too, as plots of the data
-        need. They are stored dense, Gaussian views without their intercepts, as MOFA2 stores them.
+        need. They are stored dense, NaN where nothing was observed, Gaussian views without their intercepts, as MOFA2
+        stores them.
     layer
         The layer that was fitted, as for `fit`.
     samples
@@ -116,6 +122,7 @@ def _cells(
 ) -> dict[str, NDArray[np.float64]]:
     """Every view as the model saw it, with all samples of the model; NaN where nothing was observed."""
     ids, kinds = model.fitted_.vocabularies, {r.name: r.likelihood for r in model.schema_.relations}
+    filled = dict(zip(kinds, terms_of(model.fitted_).filled, strict=True))
     features = _views(model, samples)
     given = {view.name: view for view in read_views(data, layer=layer).views}
     absent = [name for name in features if name not in given]
@@ -134,8 +141,18 @@ def _cells(
         columns[at[at >= 0]] = np.flatnonzero(at >= 0)
         x = view.x[:, columns]
         x = divide_columns(x, np.asarray(stored[name])) if name in stored else x
-        dense = np.asarray(x.toarray() if hasattr(x, "toarray") else x, dtype=np.float64)
+        dense = _dense(x, zeros=bool(filled[name]))
         rows = view.obs.get_indexer(ids[samples].ids)
         whole = np.where((rows >= 0)[:, None], dense[rows], np.nan)
         cells[name] = whole - parts[name].intercept if kinds[name] == "gaussian" else whole
     return cells
+
+
+def _dense(x: Any, *, zeros: bool) -> NDArray[np.float64]:
+    """A matrix as an array; what a sparse one does not store is zero, or was never observed."""
+    if not sparse.issparse(x):
+        return np.asarray(x, dtype=np.float64)
+    stored = sparse.csr_array(x).tocoo()
+    dense = np.full(stored.shape, 0.0 if zeros else np.nan)
+    dense[stored.row, stored.col] = stored.data
+    return dense

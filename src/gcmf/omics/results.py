@@ -60,7 +60,7 @@ def loadings(model: GCMF, relation: str, size: Floats, samples: str = OBSERVATIO
 
 
 def variance_table(model: GCMF) -> pd.DataFrame:
-    """Relation × factor (+ "total"): the share explained of what the intercepts leave, as MOFA2 counts it."""
+    """Relation × factor (+ "total"): the share explained of what the intercepts leave, for MOFA2, which counts so."""
     table = explained_table(model.fitted_)
     left = 1.0 - table["bias"]
     rest = table.drop(columns="bias")
@@ -88,7 +88,7 @@ def write_results(data: Any, mods: Mapping[str, Any], views: Views, model: GCMF,
         data.varm[key] = whole
     structure = structure_table(model.fitted_)
     structure["relations"] = structure["relations"].map(", ".join)
-    data.uns[key] = {"structure": structure, "variance_explained": variance_table(model), "params": params}
+    data.uns[key] = {"structure": structure, "variance_explained": explained_table(model.fitted_), "params": params}
 
 
 def _spread(values: Floats, at: NDArray[np.intp], size: int) -> Floats:

@@ -13,7 +13,7 @@ from gcmf.data.checks import schema_faults
 from gcmf.data.covariates import Feature
 from gcmf.data.id_kind import IdKind
 from gcmf.data.pairs import Pairs
-from gcmf.data.schema import RelationSchema, Schema
+from gcmf.data.schema import Columns, RelationSchema, Schema
 from gcmf.data.units import Units
 from gcmf.data.vocabulary import Vocabulary
 from gcmf.data.zeros import Drawn
@@ -59,7 +59,8 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
     return {
         "relations": [
             {
-                **{key: value for key, value in asdict(relation).items() if value is not None},
+                **{key: value for key, value in asdict(relation).items() if value is not None and key != "columns"},
+                **_write_columns(relation.columns),
                 "likelihood": _write_likelihood(likelihood),
                 **_write_units(units),
                 **_write_drawn(fitted.drawn.get(relation.name)),
@@ -105,6 +106,12 @@ def _write_likelihood(likelihood: Likelihood) -> dict[str, Any]:
         msg = f"A model file holds the likelihoods of gcmf.likelihoods, not a {type(likelihood).__qualname__}."
         raise StorageError(msg)
     return {"name": likelihood.name, **asdict(likelihood)}  # type: ignore[call-overload]  # each is a dataclass
+
+
+def _write_columns(columns: Columns | None) -> dict[str, Any]:
+    if columns is None:
+        return {}
+    return {"columns": {name: value for name, value in columns._asdict().items() if value is not None}}
 
 
 def _write_units(units: Units | None) -> dict[str, Any]:
@@ -198,7 +205,7 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
     likelihoods = tuple(_read_likelihood(r["likelihood"], f"relations/{m}/likelihood") for m, r in enumerate(relations))
     schema = Schema(
         tuple(entity["name"] for entity in document["entities"]),
-        tuple(RelationSchema(r["name"], r["rows"], r["cols"], lik.name, r.get("symmetric"))
+        tuple(RelationSchema(r["name"], r["rows"], r["cols"], lik.name, r.get("symmetric"), _read_columns(r))
               for r, lik in zip(relations, likelihoods, strict=True)),
     )  # fmt: skip
     arrays: dict[str, Any] = {name: tuple(a) if isinstance(a, list) else a for name, a in document["fitted"].items()}
@@ -277,6 +284,10 @@ def _read_likelihood(written: dict[str, Any], where: str) -> Likelihood:
     except (GcmfError, TypeError) as error:  # TypeError: an integer that is beyond all floats
         msg = f"{where}: {error}"
         raise MalformedError(msg) from error
+
+
+def _read_columns(relation: dict[str, Any]) -> Columns | None:
+    return Columns(**{"value": None, **relation["columns"]}) if "columns" in relation else None
 
 
 def _read_units(relation: dict[str, Any], m: int) -> Units | None:

@@ -61,7 +61,10 @@ _COMMON = {
     "n_iter": int,
     "trace": Piece(("sweeps",), low=-math.inf, high=math.inf),
 }
-_RELATION = {"name": str, "rows": str, "cols": str, "likelihood": dict, "symmetric?": bool}
+_RELATION = {
+    "name": str, "rows": str, "cols": str, "likelihood": dict, "symmetric?": bool,
+    "columns?": {"row": str, "col": str, "value?": str, "weight?": str},
+}  # fmt: skip
 _ZEROS = {"n": int, "of": int}
 _UNITS = {"center": Piece(("columns",), -DATA, DATA), "scale": Piece(("columns",), TINY, DATA)}
 

@@ -12,6 +12,7 @@ from narwhals.stable.v1 import dependencies
 from gcmf.data.adapters.wide import frame_kind, number_values, open_frame
 from gcmf.data.positions import parts
 from gcmf.data.raw import RawCells
+from gcmf.data.schema import Columns
 from gcmf.data.vocabulary import encode
 from gcmf.errors import DataError, did_you_mean
 
@@ -68,7 +69,8 @@ def read_long(  # noqa: PLR0913 - the columns of a listing
     cells = _encoded(nw.to_native(opened[row]), nw.to_native(opened[col]), x, request=request)
     if weight is not None:
         request = replace(request, weight=number_values(opened[weight], request))
-    cells = replace(cells, frame=frame_kind(opened), weight=request.weights(len(x)))
+    columns = Columns(row, col, value, weight)
+    cells = replace(cells, frame=frame_kind(opened), weight=request.weights(len(x)), columns=columns)
     if request.filled:
         return cells.fill_blanks()
     if not any(np.isnan(x[part]).any() for part in parts(len(x))):

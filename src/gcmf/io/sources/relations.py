@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from gcmf.data.adapters.arrays import dense_cells
 from gcmf.data.checks import MOST_WEIGHT
 from gcmf.data.raw import RawCells, narrow
 from gcmf.data.relation import Relation
-from gcmf.data.schema import check_likelihood, likelihood_support
+from gcmf.data.schema import Columns, check_likelihood, likelihood_support
 from gcmf.data.spilled import Batch, spill
 from gcmf.data.vocabulary import Vocabulary, and_more
 from gcmf.errors import DataError
@@ -125,7 +125,8 @@ def _read_long(table: Table, spec: RelationSpec) -> RawCells:
     if not listed.all():
         i, j, x = i[listed], j[listed], narrow(x[listed])
         weight = None if weight is None else weight[listed]
-    return RawCells(row_ids, col_ids, i, j, x, filled=filled, weight=weight)
+    columns = Columns(row, col, value, spec.weight)
+    return RawCells(row_ids, col_ids, i, j, x, filled=filled, weight=weight, columns=columns)
 
 
 def _spill_long(table: Table, spec: RelationSpec, files: Files) -> RawCells:
@@ -151,7 +152,7 @@ def _spill_long(table: Table, spec: RelationSpec, files: Files) -> RawCells:
         if faults:
             raise DataError(faults)
 
-    return spill(batches, files, filled=spec.blanks == "zero")
+    return replace(spill(batches, files, filled=spec.blanks == "zero"), columns=Columns(row, col, value, weight))
 
 
 def _of_each_kind(x: Floats, outside: npt.NDArray[np.bool_]) -> list[Floats]:
