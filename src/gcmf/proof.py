@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.data.parts import col_numbers, row_numbers, take
-from gcmf.data.split import draw
+from gcmf.data.split import count_units, draw, hidden_cells
 from gcmf.engines.base import State
 from gcmf.methods.run import Run
 from gcmf.methods.stages import Refinement
@@ -117,10 +117,10 @@ def _is_better(closed: list[Floats], opened: list[Floats]) -> bool:
 def _hide(data: Collection, rng: np.random.Generator) -> tuple[Collection, list[Triplets]]:
     """Return the collection without some cells of every relation, and those."""
     chosen: dict[str, list[Integers]] = {name: [] for name in data.relations}
-    for name, relation in data.relations.items():
-        n = relation.cells.n_cells
-        if n >= FEWEST and not relation.symmetric:
-            chosen[name].append(draw(rng, n, min(round(SHARE * n), MOST_HIDDEN)))
+    totals = {name: n for name, n in count_units(data).items() if n >= FEWEST and not data.relations[name].symmetric}
+    drawn = {name: draw(rng, n, min(round(SHARE * n), MOST_HIDDEN)) for name, n in totals.items()}
+    for name, numbers in hidden_cells(data, drawn).items():
+        chosen[name].append(numbers)
     for entity in data.entities:
         for name, numbers in _whole(data, entity, rng):
             chosen[name].append(numbers)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.data.categories import find_categories
 from gcmf.data.cells import (
     MOST_LISTED,
     Cells,
@@ -82,6 +83,8 @@ class BoundRelation:
     """What its columns were standardized by, if they were, in the order of the column set."""
     symmetric: bool | None = None
     """Of a set with itself: whether (i, j) and (j, i) are one cell. `cells` then holds it both ways."""
+    lead: npt.NDArray[np.int64] | None = None
+    """Of columns that are levels of categories: the first column of the category of each, (cols,); itself if alone."""
 
     @property
     def schema(self) -> RelationSchema:
@@ -176,14 +179,23 @@ def bind(
             faults += error.faults
             continue
         units = None if units is None else units.placed(cols.vocabulary.index(relation.col_ids), cols.size)
+        names = relation.name, relation.rows, relation.cols
         bound.append(
-            BoundRelation(
-                relation.name, relation.rows, relation.cols, relation.likelihood, cells, units, relation.symmetric
-            )
+            BoundRelation(*names, relation.likelihood, cells, units, relation.symmetric, _lead(relation, cols, cells))
         )
     if faults:
         raise DataError(faults)
     return bound
+
+
+def _lead(relation: Relation, cols: EntitySet, cells: Cells) -> npt.NDArray[np.int64] | None:
+    """Return which columns are levels of one category: as who made the relation says, else as its cells show."""
+    if relation.raw.lead is not None:
+        at, lead = cols.vocabulary.index(relation.raw.col_ids), np.arange(cols.size)
+        lead[at] = at[relation.raw.lead]
+        return lead
+    binary = likelihood_support(relation.likelihood) == "binary"
+    return find_categories(cells) if binary and relation.symmetric is None else None
 
 
 def _repeated(relation: Relation, sets: Mapping[str, EntitySet], i: int, j: int) -> Iterator[str]:

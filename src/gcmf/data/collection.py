@@ -205,6 +205,9 @@ class Collection:
         by : {"cell", "row", "col"}
             What is drawn at random: observed cells, or rows or columns with all their cells. A row of a symmetric
             relation is an entity with all its cells, whichever way they were given; of a directed one, a sender.
+            Cells that tell of each other go together: both directions of a symmetric pair, all columns of a category
+            (those that `[features]` makes, or 0/1 columns of which every row has a single 1), and what several of the
+            relations to split observe of the same two entities.
         relations : iterable of str, optional
             The relations to split; the others stay whole in the train part. All by default.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None

@@ -133,6 +133,8 @@ class RawCells:
     """What its columns were standardized by, if they were."""
     weight: npt.NDArray[np.float64] | None = None
     """How many cells each listed one counts as; None: one each."""
+    lead: npt.NDArray[np.int64] | None = None
+    """Of columns that are levels of categories: the first column of the category of each; itself if alone."""
 
     @property
     def shape(self) -> tuple[int, int]:
