@@ -95,14 +95,18 @@ class Table:
         return nullcontext(query) if self.stream is None else self.stream.brought(self.connection, query)
 
     @property
+    def is_nameless(self) -> bool:
+        """Whether its columns are only numbered, as those of a text without a line of names are."""
+        return all(_NUMBERED.match(name) for name in self.columns)
+
+    @property
     def shown_columns(self) -> str:
         """The first of its columns, as messages name them."""
         return ", ".join(list(self.columns)[:20]) + (", ..." if len(self.columns) > 20 else "")
 
     def check_columns(self, names: list[str], *, where: str) -> None:
         """Refuse names that are no columns, or that are the name of two."""
-        nameless = all(_NUMBERED.match(name) for name in self.columns)
-        hint = " Its first line does not look like names: add a line with the names of the columns." * nameless
+        hint = " Its first line does not look like names: add a line with the names of the columns." * self.is_nameless
         faults = [
             f"{where}: {self.label} has no column {name!r}; it has {self.shown_columns}."
             f"{did_you_mean(name, self.columns)}{hint}"
