@@ -49,7 +49,8 @@ class Collection:
         What was observed. Two relations that name the same entity set share its entities.
     entities : mapping of str to ids or tables, optional
         Ids that belong to an entity set whether or not some cell mentions them. They come first, in the
-        order given; the ids that relations bring follow in order of first appearance. In triplets and
+        order given; the ids that relations bring follow, relation by relation: those of a matrix in its order, those
+        of a listing sorted. In triplets and
         long tables with `blanks="zero"` the declared ids have zeros too; a matrix has its rows and columns.
 
         A table says more of them: a pandas frame has the ids as its index (other frames in a column named as the

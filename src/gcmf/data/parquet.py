@@ -99,7 +99,7 @@ def _read(name: str, rows: str, cols: str, path: Path, files: Files) -> Relation
             yield Batch(row, col, _numbers(batch.column(2), name, value) if value else np.ones(len(batch)))
 
     likelihood = "bernoulli" if value and kinds[value] == "bool" else "gaussian"
-    return Relation(name, rows, cols, spill(batches, files, bounded=False), likelihood)
+    return Relation(name, rows, cols, spill(batches, files), likelihood)
 
 
 def _open(path: Path) -> Any:  # noqa: ANN401 - Arrow's

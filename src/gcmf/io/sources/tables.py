@@ -83,13 +83,14 @@ class Table:
         with duck_errors(self.label), self._brought(f"SELECT {listed} FROM {self.filtered}") as asked:
             yield from self.connection.sql(asked).to_arrow_reader(BATCH)
 
-    def first(self, condition: str, column: str) -> tuple[int, Any, int] | None:
-        """Return the number and the value of the first row of a condition, and how many there are."""
+    def first(self, condition: str, column: str, *others: str) -> tuple[Any, ...] | None:
+        """Return the number and the value of the first row of a condition, how many there are, and its other values."""
+        more = "".join(f", {quote(other)}" for other in others)
         rows = self.ask(
-            f"SELECT gcmf_row, {quote(column)}, count(*) OVER () FROM {self.numbered} AND ({condition})"
+            f"SELECT gcmf_row, {quote(column)}, count(*) OVER (){more} FROM {self.numbered} AND ({condition})"
             " ORDER BY gcmf_row LIMIT 1"
         )
-        return (int(rows[0][0]), rows[0][1], int(rows[0][2])) if rows else None
+        return tuple(rows[0]) if rows else None
 
     def _brought(self, query: str) -> AbstractContextManager[str]:
         return nullcontext(query) if self.stream is None else self.stream.brought(self.connection, query)
