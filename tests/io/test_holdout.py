@@ -1,6 +1,7 @@
 """What is hidden, also of relations that are too large to be listed."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
@@ -201,3 +202,28 @@ def test_a_category_that_is_hidden_in_part_is_warned_of(random_category):
     with pytest.warns(gcmf.errors.ModelWarning, match=rf"predict each other, .*'status' \({rows} rows\)\..* hide all"):
         model = gcmf.GCMF(random_state=0, progress=False).fit(collection(np.where(hidden, np.nan, x)))
     assert model.variance_explained().loc["status", "total"] == pytest.approx(0.0, abs=0.02)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("missing", [False, True])
+def test_categories_of_a_table_of_features_are_hidden_as_one_cell(tmp_path, missing, on_disk):
+    """Also beside booleans, and where some are not known."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"id": range(50), "city": rng.choice(["Rome", "Oslo", "Bern"], 50)})
+    people["job"], people["old"] = rng.choice(["cook", "clerk"], 50), rng.integers(0, 2, 50)
+    if missing:
+        people.loc[[3, 8], "city"] = None
+    people.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "gcmf.toml").write_text(
+        '[features.people]\nsource = "people.csv"\nrows = "person"\nrow = "id"\ncategories = ["city", "job"]\n'
+        'booleans = ["old"]\n'
+    )
+    data = gcmf.read_project(tmp_path, folder=tmp_path / "cells" if on_disk else None).collection
+    relation = data.relations["people_traits"]
+    names = data.entities["people_trait"].ids
+    assert [names[k] for k in relation.lead] == ["old", *["city=Bern"] * 3, *["job=clerk"] * 2]
+    train, test = hide(data, 0.3, seed=0)
+    cells = [part.relations["people_traits"].cells.triplets() for part in (train, test)]
+    seen, hidden = ({(a, relation.lead[b]) for a, b in zip(i, j, strict=True)} for i, j, _ in cells)
+    assert not seen & hidden
+    assert len(hidden) == round(0.3 * (148 if missing else 150))
