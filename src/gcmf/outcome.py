@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.carried import part, refuse
+from gcmf.data.categories import partly_observed
 from gcmf.data.zeros import Drawn
+from gcmf.errors import counted
 from gcmf.model.dispersion import outweighed, overdispersed
 from gcmf.model.fitted import objective_of, summarize
 from gcmf.model.packing import in_order, pack, pack_state, unpack_posterior, unpack_state
@@ -133,7 +135,8 @@ class Fit:
 
     def doubts(self, data: Collection) -> str | None:
         """What does not suit the data that were fitted, and the way out; None where nothing of the kind shows."""
-        return " ".join(filter(None, (self._overdispersed(data), self._outweighed(data)))) or None
+        said = self._overdispersed(data), self._outweighed(data), _half_hidden(data)
+        return " ".join(filter(None, said)) or None
 
     def _overdispersed(self, data: Collection) -> str | None:
         found = overdispersed(self.spec, self.posterior, self.state, data)
@@ -168,3 +171,18 @@ class Fit:
             for way_out, names in slow.items()
         )
         return f"{self.status}.{''.join(advice)}"
+
+
+def _half_hidden(data: Collection) -> str | None:
+    """Say where columns that exclude each other are observed in part, so that the others tell what is missing."""
+    found = {
+        relation.name: partly_observed(relation.cells, relation.lead)
+        for relation in data.relations.values()
+        if relation.lead is not None
+    }
+    names = ", ".join(f"{name!r} ({counted(rows, 'row')})" for name, rows in found.items() if rows)
+    return names and (
+        "the columns of a category, of which every row has a 1 in one, predict each other, and some rows lack a part"
+        f" of them: {names}. What was hidden there follows from the rest of the row, and says nothing of how well the"
+        " model predicts: hide all columns of a category together, as Collection.split and `gcmf fit --holdout` do."
+    )

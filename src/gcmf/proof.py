@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.data.cells import Triplets
-from gcmf.data.parts import both_ways, col_numbers, one_way, row_numbers, take
-from gcmf.data.split import draw
+from gcmf.data.parts import col_numbers, row_numbers, take
+from gcmf.data.split import count_units, draw, hidden_cells
 from gcmf.engines.base import State
 from gcmf.methods.run import Run
 from gcmf.methods.stages import Refinement
@@ -125,12 +125,10 @@ def _error(x: Floats, of: NDArray[np.int32]) -> float:
 def _hide(data: Collection, rng: np.random.Generator) -> tuple[Collection, list[Triplets]]:
     """Return the collection without some cells of every relation, and those."""
     chosen: dict[str, list[Integers]] = {name: [] for name in data.relations}
-    for name, relation in data.relations.items():
-        # Of a symmetric relation a pair is hidden both ways.
-        n, cells = relation.n_cells, relation.cells
-        if n >= FEWEST:
-            numbers = draw(rng, n, min(round(SHARE * n), MOST_HIDDEN))
-            chosen[name].append(both_ways(cells, one_way(cells)[numbers]) if relation.symmetric else numbers)
+    totals = {name: n for name, n in count_units(data).items() if n >= FEWEST}
+    drawn = {name: draw(rng, n, min(round(SHARE * n), MOST_HIDDEN)) for name, n in totals.items()}
+    for name, numbers in hidden_cells(data, drawn).items():
+        chosen[name].append(numbers)
     for entity in data.entities:
         for name, numbers in _whole(data, entity, rng):
             chosen[name].append(numbers)

@@ -442,8 +442,8 @@ def test_the_lines_of_the_first_help_fit_80_columns(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = [line.strip() for line in run("--help").stdout.splitlines()]
     start = lines.index("Exit codes:")
-    codes = [line.split()[0] for line in lines[start + 1 : start + 7]]
-    assert codes == ["0", "1", "2", "3", "130", "143"]
+    codes = [line.split()[0] for line in lines[start + 1 : start + 8]]
+    assert codes == ["0", "1", "2", "3", "4", "130", "143"]
 
 
 def test_features_are_predicted_in_their_own_units(tmp_path):

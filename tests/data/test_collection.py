@@ -92,9 +92,9 @@ def test_positions_meet_integers_within_range():
             Relation("ratings", "user", "movie", np.arange(6.0).reshape(3, 2)),
         ]
     )
-    assert data.entities["user"].ids.tolist() == [2, 0, 1]
+    assert data.entities["user"].ids.tolist() == [0, 2, 1]
     i, _, x = data.relations["ratings"].cells.triplets()
-    assert list(zip(i, x, strict=True)) == [(0, 4), (0, 5), (1, 0), (1, 1), (2, 2), (2, 3)]
+    assert list(zip(i, x, strict=True)) == [(0, 0), (0, 1), (1, 4), (1, 5), (2, 2), (2, 3)]
 
 
 def test_declared_positions_may_go_further():
@@ -107,7 +107,7 @@ def test_declared_positions_may_go_further():
     ("other", "words"),
     [
         (["1", "2"], r"numbers in relation 'r', such as 1; text in relation 's', such as '1'\. Make them one kind"),
-        ([True, False], "True or False in relation 's', such as True"),
+        ([False, True], "True or False in relation 's', such as False"),
         ([(1, 2), (2, 3)], r"tuples in relation 's', such as \(1, 2\)"),
     ],
 )

@@ -203,3 +203,125 @@ def test_draw_is_uniform_where_it_does_not_enumerate():
         times[draw(rng, 200, 12)] += 1
     expected = 4000 * 12 / 200
     assert np.sum((times - expected) ** 2 / (expected * (1 - 12 / 200))) < 270  # chi-square, 199 degrees
+
+
+# --- cells that belong together -----------------------------------------------------------------------------
+
+
+def one_hot(n=40, *, missing=(), seed=0):
+    """Two categories, of three and of two levels, as 0/1 columns; rows that are missing are so in the first."""
+    rng = np.random.default_rng(seed)
+    x = np.hstack([np.eye(3)[rng.integers(0, 3, n)], np.eye(2)[rng.integers(0, 2, n)]])
+    x[list(missing)] = np.nan
+    return x
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse"])
+@pytest.mark.parametrize("by", ["cell", "col"])
+def test_columns_of_a_category_are_hidden_together(kind, by):
+    x = one_hot(missing=[3, 4] if kind == "array" else [])
+    held = Relation("r", "row", "col", x if kind == "array" else sparse.csr_array(x), "bernoulli",
+                    blanks="zero" if kind == "sparse" else None)  # fmt: skip
+    data = Collection([held], entities={"col": [4, 3, 2, 1, 0]})
+    assert data.relations["r"].lead.tolist() in ([1, 1, 4, 4, 4], [0, 0, 2, 2, 2])
+    train, test = data.split(0.3 if by == "cell" else 0.5, by)
+    check_partition(data, train, test, ["r"])
+    for part in (train, test):
+        at = {(i, data.relations["r"].lead[j]) for i, j in table(part)}
+        assert len(table(part)) == sum((data.relations["r"].lead == lead).sum() for _, lead in at)
+    n = len(x) - (2 if kind == "array" else 0)
+    assert len({(i, data.relations["r"].lead[j]) for i, j in table(test)}) == (
+        round(0.3 * 2 * n) if by == "cell" else n
+    )
+    seen = {}
+    for train, test in data.folds(4, "cell"):
+        check_partition(data, train, test, ["r"])
+        assert seen.keys().isdisjoint(table(test))
+        seen.update(table(test))
+    assert seen == table(data)
+
+
+def test_columns_that_are_no_categories_are_not_taken_for_some():
+    rng = np.random.default_rng(0)
+    for x in (one_hot(19), rng.integers(0, 2, (40, 5)), np.zeros((40, 3)), np.ones((40, 2)), one_hot()[:, ::-2]):
+        assert Collection([Relation("r", "row", "col", x, "bernoulli")]).relations["r"].lead is None
+    counts = Collection([Relation("r", "row", "col", one_hot(), "poisson")])
+    assert counts.relations["r"].lead is None
+    network = Relation("r", "row", "row", np.roll(np.eye(30), 1, axis=1), "bernoulli", symmetric=False)
+    assert Collection([network]).relations["r"].lead is None
+
+
+def ratings(shape=(12, 9), *, share=0.6, seed=0):
+    """Three ratings of the same visits, the third by place and person; of some visits one rating is missing."""
+    rng = np.random.default_rng(seed)
+    seen = rng.random(shape) < share
+    parts = [np.where(seen & (rng.random(shape) < 0.9), rng.normal(size=shape), np.nan) for _ in range(3)]
+    return Collection([
+        Relation("food", "person", "place", parts[0]),
+        Relation("service", "person", "place", parts[1]),
+        Relation("overall", "place", "person", parts[2].T),
+    ])  # fmt: skip
+
+
+def hidden_pairs(data, *parts):
+    """Pairs of entities by relation, person first, of each part."""
+    names = {"food": slice(None), "service": slice(None), "overall": slice(None, None, -1)}
+    return [{name: {pair[turn] for pair in table(part, name)} for name, turn in names.items()} for part in parts]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_pair_of_entities_is_hidden_from_all_relations_or_none(seed):
+    data = ratings(seed=seed)
+    parts = [data.split(0.25, random_state=seed), *data.folds(3, random_state=seed)]
+    for train, test in parts:
+        check_partition(data, train, test, ["food", "service", "overall"])
+        seen, hidden = hidden_pairs(data, train, test)
+        assert not set().union(*seen.values()) & set().union(*hidden.values())
+    for name in ("food", "service", "overall"):
+        assert 0.15 < parts[0][1].relations[name].n_cells / data.relations[name].n_cells < 0.35
+        assert sum(test.relations[name].n_cells for _, test in parts[1:]) == data.relations[name].n_cells
+    train, test = data.split(relations=["food"])
+    assert train.relations["service"].cells is data.relations["service"].cells, "the others stay whole"
+
+
+@pytest.mark.parametrize("by", ["row", "col"])
+def test_a_row_is_hidden_from_all_relations_of_the_same_two_sets_or_from_none(by):
+    data = ratings(share=0.3)
+    train, test = data.split(0.4, by, relations=["food", "service"])
+    check_partition(data, train, test, ["food", "service"])
+    at = 0 if by == "row" else 1
+    seen, hidden = ({pair[at] for name in ("food", "service") for pair in table(part, name)} for part in (train, test))
+    assert not seen & hidden
+
+
+def test_a_listed_relation_beside_a_filled_one():
+    rng = np.random.default_rng(0)
+    counts = sparse.random_array((30, 20), density=0.1, rng=rng)
+    i, j = np.nonzero(rng.random((30, 20)) < 0.2)
+    data = Collection([
+        Relation("count", "a", "b", sparse.csr_array(np.ceil(counts.toarray())), "poisson", blanks="zero"),
+        Relation("rating", "a", "b", (i, j, rng.normal(size=len(i)))),
+    ])  # fmt: skip
+    train, test = data.split(0.2)
+    check_partition(data, train, test, ["count", "rating"])
+    assert test.relations["rating"].n_cells == round(0.2 * len(i))
+    assert table(test, "rating").keys() <= table(test, "count").keys()
+    assert table(train, "rating").keys().isdisjoint(table(test, "count"))
+    assert 0.15 < test.relations["count"].n_cells / 600 < 0.25
+
+
+def test_a_large_symmetric_relation_is_not_enumerated():
+    n, rng = 30_000, np.random.default_rng(0)
+    i, j = (rng.integers(0, n, 500) for _ in range(2))
+    links = sparse.coo_array((np.ones(500), (np.minimum(i, j), np.maximum(i, j) + 1)), shape=(n + 1, n + 1))
+    links.sum_duplicates()
+    links.data[:] = 1.0
+    network = Relation("r", "row", "row", links, "bernoulli", blanks="zero", symmetric=True)
+    data = Collection([network])
+    train, test = data.split(1e-6)
+    assert test.relations["r"].n_cells == round(1e-6 * data.n_cells)
+    held = table(test)
+    assert {(b, a): x for (a, b), x in held.items()} == held
+    again, more = train.split(1e-6, random_state=1)
+    assert table(more).keys().isdisjoint(held)
+    assert again.n_cells == data.n_cells - test.n_cells - more.n_cells

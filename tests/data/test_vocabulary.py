@@ -94,8 +94,14 @@ def test_refuses_null_and_repeated_ids():
 )
 def test_encode(ids):
     codes, vocabulary = encode(ids)
-    assert codes[:].tolist() == [0, -1, 1, 0]
-    assert list(vocabulary.ids) == ["b", "a"]
+    assert codes[:].tolist() == [1, -1, 0, 1]
+    assert list(vocabulary.ids) == ["a", "b"]
+
+
+def test_ids_that_cannot_be_compared_stand_as_they_appear():
+    codes, vocabulary = encode([("t", 2), "a", 1, "a"])
+    assert codes[:].tolist() == [0, 1, 2, 1]
+    assert list(vocabulary.ids) == [("t", 2), "a", 1]
 
 
 def test_repr_shows_the_first_ids():

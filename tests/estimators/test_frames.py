@@ -52,7 +52,7 @@ def test_polars_ids_survive(tmp_path, kind):
         factors = model.factors("user")
         assert factors.columns[:2] == ["user", "F1"]
         assert factors["user"].dtype == dtype
-        assert factors["user"].to_list() == ids
+        assert factors["user"].to_list() == sorted(ids), "a listing says nothing of their order"
         # What polars refuses where the types of the ids differ.
         assert frame.join(factors, on="user").height == N * M
         predicted = model.predict("seen", frame["user"], frame["item"])

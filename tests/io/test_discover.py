@@ -193,3 +193,61 @@ def test_matrix_market_files_are_relations_to_be_named(tmp_path):
     assert [own.n_cells for own in read_back(found, tmp_path).relations.values()] == [6, 2, 6]
     (tmp_path / "odd.mtx").write_text("no matrix")
     assert any("odd.mtx was left out" in note for note in discover(tmp_path, base=tmp_path).notes)
+
+
+# --- tables without names of columns ------------------------------------------------------------------------
+
+
+def nameless(folder, name, rows):
+    text = "\n".join(" ".join(map(str, row)) for row in rows)
+    (folder / name).write_text(text + "\n")
+
+
+def test_columns_without_names_are_not_joined_by_their_numbers(tmp_path):
+    """As in FilmTrust: the second column of one table holds films, that of the other users."""
+    rng = np.random.default_rng(0)
+    i, j = np.nonzero(rng.random((60, 90)) < 0.3)
+    nameless(tmp_path, "ratings.txt", zip(i + 1, j + 1, rng.integers(1, 9, len(i)) / 2, strict=True))
+    k, m = np.nonzero(rng.random((70, 70)) < 0.05)
+    nameless(tmp_path, "trust.txt", [(a + 1, b + 1, 1) for a, b in zip(k, m, strict=True) if a != b and (a * b) % 3])
+    draft = discover(tmp_path, base=tmp_path)
+    ends = {relation.name: (relation.rows, relation.cols) for relation in draft.relations}
+    assert ends == {"ratings": ("rating_column0", "rating_column1"), "trust": ("trust_column0", "trust_column1")}
+    assert any(note.startswith("no line with the names of its columns: ratings, trust.") for note in draft.notes)
+    write_project(draft, tmp_path / "gcmf.toml", replace=False)
+    assert gcmf.read_project(tmp_path).collection.relations["ratings"].n_cells == len(i)
+
+
+def test_columns_without_names_are_joined_by_their_values_and_that_is_said(tmp_path):
+    """As in MovieLens 100K: ids of both kinds are counted from 1, and so are the stars."""
+    rng = np.random.default_rng(0)
+    i, j = np.nonzero(rng.random((80, 130)) < 0.4)
+    stars, when = rng.integers(1, 6, len(i)), rng.integers(8 * 10**8, 9 * 10**8, len(i))
+    write = {"u.data": zip(i + 1, j + 1, stars, when, strict=True)}
+    write["u.user"] = [(k, 20 + k % 40, "MF"[k % 2], ["artist", "writer", "other"][k % 3]) for k in range(1, 81)]
+    write["u.item"] = [(k, f"title-{k}", *rng.integers(0, 2, 3)) for k in range(1, 131)]
+    write["u1.base"] = [row for n, row in enumerate(zip(i + 1, j + 1, stars, when, strict=True)) if n % 5]
+    for name, rows in write.items():
+        nameless(tmp_path, name, rows)
+    draft = discover(tmp_path, base=tmp_path)
+    ends = {relation.name: (relation.rows, relation.cols, relation.value) for relation in draft.relations}
+    assert ends == {"u_data": ("user", "item", "column2"), "u1_base": ("user", "item", "column2")}
+    assert {feature.name: feature.rows for feature in draft.features} == {"u_item": "item", "u_user": "user"}
+    for column, other in (("u_data.column0", "u_user.column0"), ("u_data.column1", "u_item.column0")):
+        assert any(note.startswith(f"{column} and {other} have the same values") for note in draft.notes)
+    write_project(draft, tmp_path / "gcmf.toml", replace=False)
+    data = gcmf.read_project(tmp_path).collection
+    assert data.entities["item"].size == 130
+    assert data.relations["u_data"].n_cells == len(i)
+
+
+def test_two_tables_of_cells_without_names_and_without_keys(tmp_path):
+    rng = np.random.default_rng(0)
+    for name, width in (("clicks.txt", 50), ("plays.txt", 33)):
+        i, j = np.nonzero(rng.random((200, width)) < 0.3)
+        nameless(tmp_path, name, [(f"u{a}", f"{name[0]}{b}", a * b % 7 / 2) for a, b in zip(i, j, strict=True)])
+    draft = discover(tmp_path, base=tmp_path)
+    rows = {relation.rows for relation in draft.relations}
+    assert len(rows) == 1
+    assert len({relation.cols for relation in draft.relations}) == 2
+    assert any("plays.column0 and clicks.column0 have the same values" in note for note in draft.notes)

@@ -1,6 +1,7 @@
 """What is hidden, also of relations that are too large to be listed."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
@@ -122,3 +123,107 @@ def test_parts_of_a_collection_keep_ids_and_holes():
     part = train.select(["links"])
     assert list(part.entities) == ["a", "b"]
     assert part.relations["links"].cells is train.relations["links"].cells
+
+
+# --- cells that belong together -----------------------------------------------------------------------------
+
+
+def test_both_directions_of_a_network_are_hidden():
+    rng = np.random.default_rng(0)
+    x = np.triu(rng.random((40, 40)) < 0.3, 1).astype(float)
+    x = x + x.T
+    np.fill_diagonal(x, np.nan)
+    data = gcmf.Collection([gcmf.Relation("friends", "p", "p", x, "bernoulli", symmetric=True)])
+    for train, test in (hide(data, 0.2, seed=0), *hidden_folds(data, "friends", 3, seed=0)):
+        (i, j, _), (k, m, _) = (part.relations["friends"].cells.triplets() for part in (train, test))
+        assert not {*zip(j.tolist(), i.tolist(), strict=True)} & {*zip(k.tolist(), m.tolist(), strict=True)}
+
+
+def test_a_large_network_is_hidden_without_being_listed(monkeypatch):
+    monkeypatch.setattr(holdout, "MOST", 1000)
+    x = sparse.coo_array((np.ones(3), ([0, 5, 9], [1, 7, 20_000])), shape=(20_001, 20_001))
+    data = gcmf.Collection([gcmf.Relation("r", "p", "p", x, "bernoulli", blanks="zero", symmetric=True)])
+    train, test = hide(data, 0.2, seed=0)
+    assert (test.n_cells, train.n_cells) == (1000, data.n_cells - 1000)
+    first, second = (test for _, test in hidden_folds(data, "r", 2, seed=0))
+    assert first.n_cells == second.n_cells == 1000
+
+
+def test_repeated_relations_do_not_show_what_is_hidden():
+    rng = np.random.default_rng(0)
+    seen = rng.random((30, 20)) < 0.5
+    parts = [np.where(seen, rng.normal(size=seen.shape), np.nan) for _ in range(2)]
+    data = gcmf.Collection([gcmf.Relation("food", "a", "b", parts[0]), gcmf.Relation("service", "a", "b", parts[1])])
+    for train, test in (hide(data, 0.2, seed=0), *hidden_folds(data, "food", 3, seed=0)):
+        left = {name: own.n_cells for name, own in train.relations.items()}
+        assert left["food"] == left["service"] == seen.sum() - test.relations["food"].n_cells
+
+
+@pytest.fixture(scope="module")
+def random_category():
+    """A category that nothing tells of, beside numbers that are noise."""
+    rng = np.random.default_rng(0)
+    x, noise = np.eye(3)[rng.integers(0, 3, 300)], rng.normal(size=(300, 20))
+
+    def collection(status):
+        return gcmf.Collection([
+            gcmf.Relation("status", "drug", "level", status, "bernoulli"),
+            gcmf.Relation("x", "drug", "test", noise),
+        ])  # fmt: skip
+
+    return x, collection
+
+
+def test_a_random_category_is_not_predicted_and_nothing_of_it_is_explained(random_category):
+    x, collection = random_category
+    train, test = hide(collection(x), 0.5, seed=0)
+    model = gcmf.GCMF(random_state=0, progress=False).fit(train)
+    assert score(model, test)["status"]["auc"] == pytest.approx(0.5, abs=0.1)
+    explained = model.variance_explained().loc["status"]
+    assert explained["total"] == pytest.approx(0.0, abs=0.02)
+    assert explained["bias"] == pytest.approx(0.0, abs=0.02)
+
+
+def test_a_category_that_others_tell_of_is_explained(random_category):
+    x, _ = random_category
+    rng = np.random.default_rng(1)
+    known = x @ (3.0 * rng.normal(size=(3, 20))) + rng.normal(size=(300, 20))
+    data = [gcmf.Relation("status", "drug", "level", x, "bernoulli"), gcmf.Relation("x", "drug", "test", known)]
+    train, test = hide(gcmf.Collection(data), 0.1, seed=0)
+    model = gcmf.GCMF(random_state=0, progress=False).fit(train)
+    assert score(model, test)["status"]["auc"] > 0.95
+    assert model.variance_explained().loc["status", "total"] > 0.5
+
+
+def test_a_category_that_is_hidden_in_part_is_warned_of(random_category):
+    x, collection = random_category
+    hidden = np.random.default_rng(0).random(x.shape) < 0.1
+    rows = (hidden.any(axis=1) & ~hidden.all(axis=1)).sum()
+    with pytest.warns(gcmf.errors.ModelWarning, match=rf"predict each other, .*'status' \({rows} rows\)\..* hide all"):
+        model = gcmf.GCMF(random_state=0, progress=False).fit(collection(np.where(hidden, np.nan, x)))
+    assert model.variance_explained().loc["status", "total"] == pytest.approx(0.0, abs=0.02)
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+@pytest.mark.parametrize("missing", [False, True])
+def test_categories_of_a_table_of_features_are_hidden_as_one_cell(tmp_path, missing, on_disk):
+    """Also beside booleans, and where some are not known."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"id": range(50), "city": rng.choice(["Rome", "Oslo", "Bern"], 50)})
+    people["job"], people["old"] = rng.choice(["cook", "clerk"], 50), rng.integers(0, 2, 50)
+    if missing:
+        people.loc[[3, 8], "city"] = None
+    people.to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "gcmf.toml").write_text(
+        '[features.people]\nsource = "people.csv"\nrows = "person"\nrow = "id"\ncategories = ["city", "job"]\n'
+        'booleans = ["old"]\n'
+    )
+    data = gcmf.read_project(tmp_path, folder=tmp_path / "cells" if on_disk else None).collection
+    relation = data.relations["people_traits"]
+    names = data.entities["people_trait"].ids
+    assert [names[k] for k in relation.lead] == ["old", *["city=Bern"] * 3, *["job=clerk"] * 2]
+    train, test = hide(data, 0.3, seed=0)
+    cells = [part.relations["people_traits"].cells.triplets() for part in (train, test)]
+    seen, hidden = ({(a, relation.lead[b]) for a, b in zip(i, j, strict=True)} for i, j, _ in cells)
+    assert not seen & hidden
+    assert len(hidden) == round(0.3 * (148 if missing else 150))

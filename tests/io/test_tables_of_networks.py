@@ -93,9 +93,8 @@ def test_lines_of_an_entity_with_itself_are_left_out_and_said(tmp_path):
     text = (tmp_path / "gcmf.toml").read_text().replace(r'where = "\"from\" <> \"to\""', "")
     (tmp_path / "gcmf.toml").write_text(text)
     n = len(network())
-    with pytest.warns(UserWarning, match=rf"row {n + 1}, relates 'p03' with itself \(and 1 more\)"):
-        data = gcmf.read_project(tmp_path / "gcmf.toml").collection
-    assert count_links(data) == n
+    with pytest.raises(DataError, match=rf"row {n + 1}: it relates 'p03' with itself \(and 1 more\), but .*where ="):
+        gcmf.read_project(tmp_path / "gcmf.toml")
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

@@ -150,6 +150,7 @@ def main(
     1 the data, a file or an option value cannot be used
     2 the command itself is wrong
     3 another process is writing to the file
+    4 an update could not take in all that is new (a line says what)
     130 stopped by Ctrl-C (a line says what that left)
     143 stopped by SIGTERM (a line says what that left)
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,9 @@ from gcmf.cli.terminal import (
 )
 from gcmf.errors import counted
 
+INCOMPLETE = 4
+"""The exit code of an update that leaves out some of what is new."""
+
 
 def update(
     model: ModelFile,
@@ -37,7 +41,10 @@ def update(
 
     What the model knows of an entity is what its new cells meet; a few sweeps
     go over them alone. Where many cells have come, or old ones have changed,
-    fit again. If there is no new cell, there is nothing to do.
+    fit again. If there is no new cell, there is nothing to do. Of relations
+    whose blanks are zeros, that have weights or whose columns are standardized,
+    nothing new can be taken in: what that leaves out is said, and the exit code
+    is 4.
     """
     from gcmf.interrupts import Interrupts
     from gcmf.io.outputs import check_model
@@ -50,9 +57,8 @@ def update(
         known = load_model(model)
         with waiting("Reading", quiet=quiet) as report:
             found = news(known, gcmf.read_project(project, report=report).collection)
-        for name, why in found.left_out.items():
-            if not quiet:
-                show_note(f"{name} is left as it is: {why}. Fit again to take in more of it.")
+        for name, left in found.left_out.items():
+            show_note(f"{name}: {left} were not taken in, since {left.why}. Fit again to take them in.")
         if found.relations:
             known.update(found.relations)
         if found.relations or target != model:
@@ -60,10 +66,15 @@ def update(
                 known.save(target)
     seconds = round(time.monotonic() - started, 3)
     if as_json:
+        left_out = {name: asdict(left) for name, left in found.left_out.items()}
         show_json({"model": str(target), "updated": bool(found.relations), "new_cells": found.n_new,
-                   "seen_cells": found.n_seen, "left_out": found.left_out, "seconds": seconds})  # fmt: skip
+                   "seen_cells": found.n_seen, "left_out": left_out, "seconds": seconds})  # fmt: skip
+    elif not quiet and not found.relations and found.left_out:
+        console().print(f"Nothing was taken in: {model} is as it was.")
     elif not quiet and not found.relations:
         console().print(f"Nothing to do: {model} has seen all of {counted(found.n_seen, 'cell')}.")
     elif not quiet:
         console().print(f"{counted(found.n_new, 'new cell')}, {found.n_seen:,} seen before")
         show_written(target, more=f"({seconds:.1f} s in all)")
+    if found.left_out:
+        raise typer.Exit(INCOMPLETE)

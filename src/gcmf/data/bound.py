@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gcmf.data.categories import find_categories
 from gcmf.data.cells import (
     MOST_LISTED,
     Cells,
@@ -85,6 +86,8 @@ class BoundRelation:
     """Of a set with itself: whether (i, j) and (j, i) are one cell. `cells` then holds it both ways."""
     columns: Columns | None = None
     """What the columns of the long table are called that it was read from, if it was."""
+    lead: npt.NDArray[np.int64] | None = None
+    """Of columns that are levels of categories: the first column of the category of each, (cols,); itself if alone."""
 
     @property
     def schema(self) -> RelationSchema:
@@ -180,11 +183,22 @@ def bind(
             faults += error.faults
             continue
         units = None if units is None else units.placed(cols.vocabulary.index(relation.col_ids), cols.size)
-        ends, symmetric, columns = (relation.rows, relation.cols), relation.symmetric, relation.raw.columns
-        bound.append(BoundRelation(relation.name, *ends, relation.likelihood, cells, units, symmetric, columns))
+        names = relation.name, relation.rows, relation.cols
+        more = relation.symmetric, relation.raw.columns, _lead(relation, cols, cells)
+        bound.append(BoundRelation(*names, relation.likelihood, cells, units, *more))
     if faults:
         raise DataError(faults)
     return bound
+
+
+def _lead(relation: Relation, cols: EntitySet, cells: Cells) -> npt.NDArray[np.int64] | None:
+    """Return which columns are levels of one category: as who made the relation says, else as its cells show."""
+    if relation.raw.lead is not None:
+        at, lead = cols.vocabulary.index(relation.raw.col_ids), np.arange(cols.size)
+        lead[at] = at[relation.raw.lead]
+        return lead
+    binary = likelihood_support(relation.likelihood) == "binary"
+    return find_categories(cells) if binary and relation.symmetric is None else None
 
 
 def _repeated(relation: Relation, sets: Mapping[str, EntitySet], i: int, j: int) -> Iterator[str]:

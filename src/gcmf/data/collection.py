@@ -49,7 +49,8 @@ class Collection:
         What was observed. Two relations that name the same entity set share its entities.
     entities : mapping of str to ids or tables, optional
         Ids that belong to an entity set whether or not some cell mentions them. They come first, in the
-        order given; the ids that relations bring follow in order of first appearance. In triplets and
+        order given; the ids that relations bring follow, relation by relation: those of a matrix in its order, those
+        of a listing sorted. In triplets and
         long tables with `blanks="zero"` the declared ids have zeros too; a matrix has its rows and columns.
 
         A table says more of them: a pandas frame has the ids as its index (other frames in a column named as the
@@ -205,6 +206,9 @@ class Collection:
         by : {"cell", "row", "col"}
             What is drawn at random: observed cells, or rows or columns with all their cells. A row of a symmetric
             relation is an entity with all its cells, whichever way they were given; of a directed one, a sender.
+            Cells that tell of each other go together: both directions of a symmetric pair, all columns of a category
+            (those that `[features]` makes, or 0/1 columns of which every row has a single 1), and what several of the
+            relations to split observe of the same two entities.
         relations : iterable of str, optional
             The relations to split; the others stay whole in the train part. All by default.
         random_state : int, numpy.random.Generator, numpy.random.RandomState or None

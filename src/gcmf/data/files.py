@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "gcmf-cells.json"
 """The file without which a folder is none of ours."""
-FORMAT = 1
+FORMAT = 2
 """Raised when what an older version wrote is no longer read."""
 
 

@@ -93,11 +93,13 @@ def _write_relation(files: Files, name: str, relation: BoundRelation) -> dict[st
     about: dict[str, Any] = {
         "name": relation.name, "rows": relation.rows, "cols": relation.cols, "likelihood": relation.likelihood,
         "symmetric": relation.symmetric, "n_cells": cells.n_cells, "units": units is not None,
-        "columns": relation.columns,
+        "columns": relation.columns, "categories": relation.lead is not None,
     }  # fmt: skip
     if units is not None:
         files.save(f"{name}-center", units.center)
         files.save(f"{name}-scale", units.scale)
+    if relation.lead is not None:
+        files.save(f"{name}-lead", relation.lead)
     matrix = cells.dense  # which both sides read
     for side, cells_of in (("rows", cells.rows), ("cols", cells.cols)):
         there = [array for array in _ARRAYS if getattr(cells_of, array) is not None]
@@ -117,8 +119,9 @@ def _read_relation(folder: Path, name: str, about: Mapping[str, Any]) -> BoundRe
     )
     cells = Cells(rows, cols, n_cells=int(about["n_cells"]))
     columns = Columns(*about["columns"]) if about.get("columns") else None
+    lead = np.array(open_array(folder, f"{name}-lead")) if about["categories"] else None
     return BoundRelation(
-        about["name"], about["rows"], about["cols"], about["likelihood"], cells, units, about["symmetric"], columns
+        about["name"], about["rows"], about["cols"], about["likelihood"], cells, units, about["symmetric"], columns, lead
     )
 
 
@@ -135,7 +138,9 @@ def _check(sets: Mapping[str, EntitySet], relations: Sequence[BoundRelation]) ->
     for relation in relations:
         sizes = sets[relation.rows].size, sets[relation.cols].size
         sides = (relation.cells.rows, *sizes), (relation.cells.cols, *sizes[::-1])
-        if not all(_fits(*side) for side in sides):
+        lead = np.arange(sizes[1]) if relation.lead is None else relation.lead
+        leads = len(lead) == sizes[1] and bool((lead >= 0).all() and (lead < sizes[1]).all())
+        if not (leads and all(_fits(*side) for side in sides)):
             msg = f"the cells of relation {relation.name!r} do not fit together"
             raise ValueError(msg)
 

@@ -101,7 +101,7 @@ def _read(name: str, rows: str, cols: str, path: Path, files: Files) -> Relation
             yield Batch(row, col, _numbers(batch.column(2), name, value) if value else np.ones(len(batch)))
 
     likelihood = "bernoulli" if value and kinds[value] == "bool" else "gaussian"
-    cells = replace(spill(batches, files, bounded=False), columns=Columns(rows, cols, value))
+    cells = replace(spill(batches, files), columns=Columns(rows, cols, value))
     return Relation(name, rows, cols, cells, likelihood)
 
 

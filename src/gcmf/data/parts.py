@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
+_MOST_UNITS = 10_000_000
+"""Cells of a relation of categories up to which each is looked at to find what belongs together."""
+
 
 def take(cells: Cells, numbers: Integers) -> tuple[Cells, Cells]:
     """Return the cells that are not numbered, and the numbered ones (sorted, distinct), with all others missing.
@@ -80,30 +83,64 @@ def col_numbers(cells: Cells, cols: Integers) -> Integers:
     return np.asarray((places - np.searchsorted(gaps, places))[~np.isin(places, gaps)])
 
 
+def locate(cells: Cells, i: Integers, j: Integers) -> Integers:
+    """Return the number of the cell at each pair (i, j), and -1 where that is not observed."""
+    if not (cells.filled or cells.dense):
+        width = cells.shape[1]
+        listed = Runs(cells.rows.indptr)[:].astype(np.int64) * width + cells.rows.partner
+        return _position(listed, np.asarray(i, np.int64) * width + j)
+    row, col = (_position(members, at) for members, at in zip(cells.members(), (i, j), strict=True))
+    gaps, places = _gaps(cells), row * len(cells.members()[1]) + col
+    seen = (row >= 0) & (col >= 0) & (_position(gaps, places) < 0)
+    return np.where(seen, places - np.searchsorted(gaps, places), -1)
+
+
 def both_ways(cells: Cells, numbers: Integers) -> Integers:
     """Return the numbers of these cells of a symmetric relation and of the same cells the other way, sorted."""
-    width = cells.shape[1]
-    if cells.filled or cells.dense:
-        width, gaps, places = len(cells.members()[1]), _gaps(cells), _places(cells, numbers)
-        there = _turned(places, width)
-        return np.union1d(numbers, there - np.searchsorted(gaps, there))
-    places = Runs(cells.rows.indptr)[:].astype(np.int64) * width + cells.rows.partner
-    return np.union1d(numbers, np.searchsorted(places, _turned(places[numbers], width)))
+    i, j, _ = pick(cells, numbers)
+    return np.union1d(numbers, locate(cells, j, i))
 
 
-def one_way(cells: Cells) -> Integers:
-    """Return the numbers of the cells (i, j) of a symmetric relation with i < j."""
-    if cells.filled or cells.dense:
-        width, gaps = len(cells.members()[1]), _gaps(cells)
-        i, j = np.divmod(np.delete(np.arange(width * width), gaps), width)
-    else:
-        i, j = Runs(cells.rows.indptr)[:], cells.rows.partner
-    return np.flatnonzero(i < j)
+def one_way(cells: Cells, chosen: Integers) -> Integers:
+    """Return the numbers of some of the cells (i, j) of a symmetric relation with i < j, which are counted from 0."""
+    if not (cells.filled or cells.dense):
+        return np.flatnonzero(Runs(cells.rows.indptr)[:] < cells.rows.partner)[chosen]
+    members = cells.members()[0]
+    i, j = np.divmod(_gaps(cells), len(members))
+    # Row by row, the cells above the diagonal: as many as `before` stand before row i.
+    before = np.arange(len(members)) * (2 * len(members) - 1 - np.arange(len(members))) // 2
+    gaps = (before[i] + j - i - 1)[i < j]
+    place = _nth_observed(gaps, chosen)
+    i = np.searchsorted(before, place, side="right") - 1
+    return locate(cells, members[i], members[place - before[i] + i + 1])
 
 
-def _turned(places: Integers, width: int) -> Integers:
-    i, j = np.divmod(places, width)
-    return np.asarray(j * width + i)
+def units(cells: Cells, lead: Integers) -> Integers:
+    """Return the number of the first observed cell of each category of each row, sorted."""
+    if cells.n_cells > _MOST_UNITS:  # a relation that large was made by us, and a category is there or is not
+        return col_numbers(cells, np.unique(lead))
+    i, j, _ = cells.triplets()
+    _, first = np.unique(i.astype(np.int64) * cells.shape[1] + lead[j], return_index=True)
+    return np.sort(first)
+
+
+def whole_units(cells: Cells, lead: Integers, numbers: Integers) -> Integers:
+    """Return the numbers of these cells and of all others of the same categories of the same rows, sorted."""
+    i, j, _ = pick(cells, numbers)
+    row, of = np.divmod(np.unique(i.astype(np.int64) * cells.shape[1] + lead[j]), cells.shape[1])
+    columns, size = np.argsort(lead, kind="stable"), np.bincount(lead, minlength=len(lead))
+    start, n = np.cumsum(size) - size, size[of]
+    within = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
+    at = locate(cells, np.repeat(row, n), columns[np.repeat(start[of], n) + within])
+    return np.sort(at[at >= 0])
+
+
+def _position(among: npt.NDArray[np.integer], sought: npt.NDArray[np.integer]) -> Integers:
+    """Return where each number stands in a sorted list, and -1 where it does not."""
+    at = np.searchsorted(among, sought)
+    there = at < len(among)
+    there[there] = among[at[there]] == sought[there]
+    return np.where(there, at, -1)
 
 
 def _keep(cells: Cells, kept: npt.NDArray[np.bool_]) -> Cells:
@@ -157,7 +194,11 @@ def _gaps(cells: Cells) -> Integers:
 
 def _places(cells: Cells, numbers: Integers) -> Integers:
     """Return the places of some cells of a filled or dense relation."""
-    gaps = _gaps(cells)
+    return _nth_observed(_gaps(cells), numbers)
+
+
+def _nth_observed(gaps: Integers, numbers: Integers) -> Integers:
+    """Return the places of the observed cells of these numbers, where those at the sorted `gaps` are not observed."""
     # The hole at position h of the sorted holes has gaps[h] - h observed cells before it.
     return np.asarray(numbers + np.searchsorted(gaps - np.arange(len(gaps)), numbers, side="right"))
 

@@ -136,6 +136,8 @@ class RawCells:
     """How many cells each listed one counts as; None: one each."""
     columns: Columns | None = None
     """What the columns of the long table are called that it was read from, if it was."""
+    lead: npt.NDArray[np.int64] | None = None
+    """Of columns that are levels of categories: the first column of the category of each; itself if alone."""
 
     @property
     def shape(self) -> tuple[int, int]:

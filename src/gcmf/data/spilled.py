@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     weight: npt.NDArray[np.float64] | None = None
 
 
-def spill(read: Callable[[], Iterable[Batch]], files: Files, *, filled: bool = False, bounded: bool = True) -> RawCells:
+def spill(read: Callable[[], Iterable[Batch]], files: Files, *, filled: bool = False) -> RawCells:
     """Return the cells of a source that can be read twice: first for its ids, which are sorted, then for its cells.
 
     Cells without a value are left out, and where all others are zeros, zeros.
@@ -56,7 +56,7 @@ def spill(read: Callable[[], Iterable[Batch]], files: Files, *, filled: bool = F
             weight.add(batch.weight[kept])
     weights = weight.finish().whole() if weighs else None
     numbers = i.finish(), j.finish(), x.finish().whole()
-    return RawCells(row_ids, col_ids, *numbers, filled=filled, bounded=bounded, weight=weights)
+    return RawCells(row_ids, col_ids, *numbers, filled=filled, bounded=False, weight=weights)
 
 
 class _Spill:

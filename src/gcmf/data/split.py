@@ -1,4 +1,8 @@
-"""Splitting a collection into a part to learn from and a part to be tested on."""
+"""Splitting a collection into a part to learn from and a part to be tested on: the one way in which cells are hidden.
+
+Cells that say the same thing are one *unit*, and are hidden together: both directions of a pair of a symmetric
+relation, and all columns of one category of a row. So is a pair of entities that several relations observe.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.data.cells import MOST_LISTED
-from gcmf.data.parts import both_ways, col_numbers, one_way, row_numbers, take
+from gcmf.data.parts import both_ways, col_numbers, locate, one_way, pick, row_numbers, take, units, whole_units
 from gcmf.errors import DataError, OptionError, UnknownIdError, did_you_mean
 from gcmf.options import as_generator, is_integer, is_number
 
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from gcmf.data.bound import BoundRelation
     from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
     from gcmf.options import RandomState
@@ -33,33 +38,43 @@ def split(
     if not (is_number(test_size) and 0 < test_size < 1):
         msg = f"test_size={test_size!r} must be a share between 0 and 1, such as 0.2."
         raise OptionError(msg)
-    totals = _totals(data, by=by, relations=relations)
+    totals = count_units(data, by=by, relations=relations)
     rng = as_generator(random_state)
     sizes = {name: round(test_size * total) for name, total in totals.items()}
     too_few = {name: total for name, total in totals.items() if not 0 < sizes[name] < total}
     _refuse(too_few, by, f"test_size={test_size}")
     _refuse_many(data, {name: test_size for name in totals}, f"test_size={test_size}", "test_size=0.001")
-    return _cut(data, by, {name: draw(rng, totals[name], size) for name, size in sizes.items()})
+    return cut(data, {name: draw(rng, totals[name], size) for name, size in sizes.items()}, by=by)
 
 
 def folds(
     data: Collection, n_folds: int, *, by: str, relations: Iterable[str] | None, random_state: RandomState
 ) -> Iterator[tuple[Collection, Collection]]:
     """Return an iterator of (train, test); see `Collection.folds`. Bad options are refused at once."""
+    drawn = draw_folds(data, n_folds, by=by, relations=relations, random_state=random_state)
+    return (cut(data, chosen, by=by) for chosen in drawn)
+
+
+def draw_folds(
+    data: Collection,
+    n_folds: int,
+    *,
+    by: str = "cell",
+    relations: Iterable[str] | None = None,
+    random_state: RandomState = 0,
+) -> Iterator[dict[str, Integers]]:
+    """Return an iterator of what each fold hides, as `cut` takes it. Bad options are refused at once."""
     if not is_integer(n_folds) or not 2 <= n_folds <= 65535:
         msg = f"n_folds={n_folds!r} must be an integer of at least 2, such as 5."
         raise OptionError(msg)
-    totals = _totals(data, by=by, relations=relations)
+    totals = count_units(data, by=by, relations=relations)
     _refuse({name: total for name, total in totals.items() if total < n_folds}, by, f"n_folds={n_folds}")
     _refuse_many(data, dict.fromkeys(totals, 1.0 / n_folds), f"n_folds={n_folds}", "split(test_size=0.001)")
     rng = as_generator(random_state)
     labels = {name: (np.arange(total) % n_folds).astype(np.uint16) for name, total in totals.items()}
     for label in labels.values():
         rng.shuffle(label)
-    return (
-        _cut(data, by, {name: np.flatnonzero(label == fold) for name, label in labels.items()})
-        for fold in range(n_folds)
-    )
+    return ({name: np.flatnonzero(label == fold) for name, label in labels.items()} for fold in range(n_folds))
 
 
 def draw(rng: np.random.Generator, n: int, size: int) -> Integers:
@@ -75,8 +90,8 @@ def draw(rng: np.random.Generator, n: int, size: int) -> Integers:
     return np.delete(drawn, surplus)
 
 
-def _totals(data: Collection, *, by: str, relations: Iterable[str] | None) -> dict[str, int]:
-    """Return how many cells, or rows or columns that have some, there are to draw from in each relation to split."""
+def count_units(data: Collection, *, by: str = "cell", relations: Iterable[str] | None = None) -> dict[str, int]:
+    """Return how many units, or rows or columns that have a cell, there are to draw from in each relation to split."""
     if not isinstance(by, str) or by not in _WAYS:
         msg = f"by={by!r} must be one of {', '.join(map(repr, _WAYS))}.{did_you_mean(by, _WAYS)}"
         raise OptionError(msg)
@@ -94,12 +109,20 @@ def _totals(data: Collection, *, by: str, relations: Iterable[str] | None) -> di
         msg = "relations=[] leaves nothing to split; name at least one, or leave it out for all."
         raise OptionError(msg)
     chosen = {name: relation for name, relation in data.relations.items() if name in names}
-    return {name: part.n_cells if by == "cell" else len(_observed(part.cells, by)) for name, part in chosen.items()}
+    return {name: _count(relation, by) for name, relation in chosen.items()}
 
 
-def _observed(cells: Cells, by: str) -> Integers:
-    """Return the rows or the columns that have an observed cell."""
-    return np.flatnonzero((cells.rows if by == "row" else cells.cols).counts())
+def _count(relation: BoundRelation, by: str) -> int:
+    if by != "cell":
+        return len(_observed(relation, by))
+    return relation.n_cells if relation.lead is None else len(units(relation.cells, relation.lead))
+
+
+def _observed(relation: BoundRelation, by: str) -> Integers:
+    """Return the rows or the columns that have an observed cell; of a category, its first column."""
+    side = relation.cells.rows if by == "row" else relation.cells.cols
+    seen = np.flatnonzero(side.counts())
+    return seen if by == "row" or relation.lead is None else np.unique(relation.lead[seen])
 
 
 def _refuse(too_few: dict[str, int], by: str, option: str) -> None:
@@ -126,17 +149,75 @@ def _refuse_many(data: Collection, shares: dict[str, float], option: str, instea
         raise DataError(faults)
 
 
-def _cut(data: Collection, by: str, drawn: dict[str, Integers]) -> tuple[Collection, Collection]:
-    """Return the collection without what was drawn of each relation, and with nothing else."""
+def cut(data: Collection, drawn: dict[str, Integers], *, by: str = "cell") -> tuple[Collection, Collection]:
+    """Return the collection without the units, rows or columns that were drawn of each relation, and with these alone.
+
+    They are counted from 0, as `count_units` does.
+    """
     train = {name: relation.cells for name, relation in data.relations.items()}
     test: dict[str, Cells] = {}
-    for name, chosen in drawn.items():
-        cells, symmetric = train[name], bool(data.relations[name].symmetric)
-        if by == "cell":
-            numbers = one_way(cells)[chosen] if symmetric else chosen
-        elif by == "row":
-            numbers = row_numbers(cells, _observed(cells, by)[chosen])
-        else:
-            numbers = col_numbers(cells, _observed(cells, by)[chosen])
-        train[name], test[name] = take(cells, both_ways(cells, numbers) if symmetric else numbers)
+    for name, numbers in hidden_cells(data, drawn, by=by).items():
+        if len(numbers):
+            train[name], test[name] = take(train[name], numbers)
     return data.with_cells(train), data.with_cells(test)
+
+
+def hidden_cells(data: Collection, drawn: dict[str, Integers], *, by: str = "cell") -> dict[str, Integers]:
+    """Return the numbers of all cells of what was drawn of each relation.
+
+    A pair of entities (a row, a column) that several of these relations observe is hidden from all of them or from
+    none: the smallest relation decides, among those of which something was drawn.
+    """
+    order = sorted(drawn, key=lambda name: (not len(drawn[name]), data.relations[name].n_cells))
+    hidden: dict[str, Integers] = {}
+    for name in order:
+        relation = data.relations[name]
+        earlier = [data.relations[other] for other in hidden]
+        if by == "cell":
+            hidden[name] = _all_cells(relation, _nth_units(relation, drawn[name]))
+            for other in earlier:
+                if {other.rows, other.cols} == {relation.rows, relation.cols}:
+                    hidden[name] = _as_cells_of(relation, hidden[name], other, hidden[other.name])
+            continue
+        hidden[name] = _observed(relation, by)[drawn[name]]
+        for other in earlier:
+            if (other.rows, other.cols) == (relation.rows, relation.cols):
+                apart = np.setdiff1d(hidden[name], _observed(other, by))
+                shared = np.intersect1d(hidden[other.name], _observed(relation, by))
+                hidden[name] = np.union1d(apart, shared)
+    if by == "cell":
+        return {name: hidden[name] for name in drawn}
+    return {name: _line_numbers(data.relations[name], by, hidden[name]) for name in drawn}
+
+
+def _nth_units(relation: BoundRelation, chosen: Integers) -> Integers:
+    """Return the number of a cell of each of these units, which are counted from 0."""
+    if relation.symmetric:
+        return one_way(relation.cells, chosen)
+    return chosen if relation.lead is None else units(relation.cells, relation.lead)[chosen]
+
+
+def _all_cells(relation: BoundRelation, numbers: Integers) -> Integers:
+    """Return these cells and all others of their units."""
+    if relation.symmetric:
+        return both_ways(relation.cells, numbers)
+    return numbers if relation.lead is None else whole_units(relation.cells, relation.lead, numbers)
+
+
+def _line_numbers(relation: BoundRelation, by: str, lines: Integers) -> Integers:
+    """Return the cells of these rows or columns, those of the other way and of the same categories too."""
+    if by == "col" and relation.lead is not None:
+        lines = np.flatnonzero(np.isin(relation.lead, lines))
+    numbers = (row_numbers if by == "row" else col_numbers)(relation.cells, lines)
+    return both_ways(relation.cells, numbers) if relation.symmetric else numbers
+
+
+def _as_cells_of(relation: BoundRelation, numbers: Integers, other: BoundRelation, hidden: Integers) -> Integers:
+    """Return cells to be hidden, changed where another relation observes the same pairs: as they are hidden there."""
+    turned = relation.rows != other.rows
+    i, j, _ = pick(relation.cells, numbers)
+    shared = locate(other.cells, *((j, i) if turned else (i, j))) >= 0
+    i, j, _ = pick(other.cells, hidden)
+    there = locate(relation.cells, *((j, i) if turned else (i, j)))
+    apart = np.setdiff1d(numbers, _all_cells(relation, numbers[shared]))
+    return np.union1d(apart, _all_cells(relation, np.unique(there[there >= 0])))

@@ -133,10 +133,11 @@ def as_index(ids: Ids) -> pd.Index[Any]:
 def encode(ids: Ids, *, what: str = "the ids") -> tuple[Positions, Vocabulary]:
     """Return the position of each of n repeated ids among the distinct ones, and the distinct ones.
 
-    The distinct ids stand in order of first appearance; a null id has position -1.
+    A listing says nothing of the order of its ids, and may come in any: the distinct ones are sorted, as those of files
+    and databases are; ids that cannot be compared stand as they first appear. A null id has position -1.
     """
     try:
-        positions, distinct = _encode(ids)
+        positions, distinct = _sorted(*_encode(ids))
         return positions, Vocabulary(distinct).of_kind(kind_of(ids))
     except TypeError as error:
         msg = f"{what} cannot be used: {error}; use integers, strings, dates or tuples of these."
@@ -165,6 +166,25 @@ def _encode(ids: Ids) -> tuple[Positions, Ids]:
         msg = "there are numbers and True or False among them, and to Python True is 1"
         raise TypeError(msg)
     return codes, distinct
+
+
+def _sorted(positions: Positions, distinct: Ids) -> tuple[Positions, Ids]:
+    """Return the same with distinct ids in order, as far as they can be compared."""
+    index = as_index(distinct)
+    try:
+        order = index.argsort()
+    except TypeError:  # text and numbers, say, which are refused later, in words
+        return positions, distinct
+    if np.array_equal(order, np.arange(len(order))):
+        return positions, distinct
+    rank = np.empty(len(order) + 1, dtype=np.int32)
+    rank[order], rank[-1] = np.arange(len(order), dtype=np.int32), -1  # -1, a null, reads the last
+    if isinstance(positions, Coded):
+        return Coded(positions.source, rank[positions.table], positions.low), index[order]
+    codes = positions[:]
+    for part in parts(len(codes)):
+        codes[part] = rank[codes[part]]
+    return codes, index[order]
 
 
 def _tabulate(

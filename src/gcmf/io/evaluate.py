@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from gcmf.data.collection import Collection
-from gcmf.data.parts import take
-from gcmf.data.split import draw, folds
+from gcmf.data.split import count_units, cut, draw, draw_folds
 from gcmf.engines.threads import available_threads
 from gcmf.errors import ConvergenceWarning, UnknownIdError, did_you_mean
 from gcmf.estimators.gcmf import GCMF
@@ -27,8 +26,7 @@ from gcmf.outcome import Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    import numpy.typing as npt
-
+    from gcmf.data.bound import BoundRelation
     from gcmf.estimators.gcmf import Data
     from gcmf.io.variants import Columns, Variant
     from gcmf.outcome import StepInfo
@@ -52,35 +50,40 @@ MOST = 1_000_000
 
 
 def hide(data: Collection, share: float, *, seed: int) -> tuple[Collection, Collection]:
-    """Return (train, test): a share of the cells of every relation that has enough of them is hidden."""
-    rng = np.random.default_rng(seed)
-    numbers = {}
-    for name, relation in data.relations.items():
-        size = round(share * relation.n_cells)
-        size = min(size, MOST) if relation.cells.filled else size
-        if 0 < size < relation.n_cells:
-            numbers[name] = draw(rng, relation.n_cells, size)
-    return _part(data, numbers)
+    """Return (train, test): a share of the cells of every relation that has enough of them is hidden.
+
+    As `Collection.split`, which refuses relations that have too few cells, or too many zeros, to be split.
+    """
+    rng, drawn = np.random.default_rng(seed), {}
+    for name, total in count_units(data).items():
+        size = min(round(share * total), _most(data.relations[name], total))
+        if 0 < size < total:
+            drawn[name] = draw(rng, total, size)
+    return cut(data, drawn)
 
 
 def hidden_folds(
     data: Collection, relation: str, n_folds: int, *, seed: int
 ) -> Iterator[tuple[Collection, Collection]]:
-    """Yield (train, test): a part of the cells of one relation is hidden in turn, each cell at most once."""
-    n_cells = data.relations[relation].n_cells
-    if not data.relations[relation].cells.filled or n_cells <= n_folds * MOST:
-        yield from folds(data, n_folds, by="cell", relations=[relation], random_state=seed)
-        return
-    rng = np.random.default_rng(seed)
-    drawn = rng.permutation(draw(rng, n_cells, n_folds * MOST))
-    for part in np.split(drawn, n_folds):
-        yield _part(data, {relation: np.sort(part)})
+    """Yield (train, test): a part of the cells of one relation is hidden in turn, each cell at most once.
+
+    So are the cells of the same pairs of entities in other relations between its two sets, which would tell of them.
+    """
+    target, (total,) = data.relations[relation], count_units(data, relations=[relation]).values()
+    size = n_folds * _most(target, total)
+    if total <= size:
+        chosen = [own[relation] for own in draw_folds(data, n_folds, relations=[relation], random_state=seed)]
+    else:
+        rng = np.random.default_rng(seed)
+        chosen = [np.sort(part) for part in np.split(rng.permutation(draw(rng, total, size)), n_folds)]
+    beside = [name for name, other in data.relations.items() if {other.rows, other.cols} == {target.rows, target.cols}]
+    for part in chosen:
+        yield cut(data, {name: part if name == relation else np.empty(0, np.int64) for name in beside})
 
 
-def _part(data: Collection, numbers: dict[str, npt.NDArray[np.int64]]) -> tuple[Collection, Collection]:
-    parts = {name: take(data.relations[name].cells, hidden) for name, hidden in numbers.items()}
-    left = {name: parts[name][0] if name in parts else relation.cells for name, relation in data.relations.items()}
-    return data.with_cells(left), data.with_cells({name: hidden for name, (_, hidden) in parts.items()})
+def _most(relation: BoundRelation, total: int) -> int:
+    """How many of all units of a relation may be hidden at a time: where blanks are zeros, those of `MOST` cells."""
+    return max(1, MOST * total // relation.n_cells) if relation.cells.filled else total
 
 
 class HeldOut:
@@ -145,9 +148,9 @@ def evaluate(  # noqa: PLR0913 - what may be chosen, by name
 ) -> pd.DataFrame:
     """Return what each part of the data, and of the model, adds to the prediction of each relation.
 
-    Cells of one relation at a time are hidden, a fold at a time; the other relations stay whole. Compared with the
-    whole model, gCMF, are common factors (CMF), gCMF without each other relation and without each table of covariates,
-    the relation alone, and its biases only; and if asked for
+    Cells of one relation at a time are hidden, a fold at a time, and with each those of other relations between the
+    same two entities; all else stays. Compared with the whole model, gCMF, are common factors (CMF), gCMF without each
+    other relation and without each table of covariates, the relation alone, and its biases only; and if asked for
 
     - `columns=True`: gCMF without each column of covariates; or groups of them, {"where they live": ["zip", "city"]};
     - `forms=True`: with each table that could be either as covariates instead of a relation, and the other way round;

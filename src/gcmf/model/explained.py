@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gcmf.data.bound import BoundRelation
     from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
     from gcmf.engines.base import State
@@ -34,7 +35,11 @@ _CHUNK = 10_000
 
 
 class Explained(NamedTuple):
-    """Fractions of the deviance of an intercept-only model (Gaussian: of the variance), on the training cells."""
+    """Fractions of the deviance of an intercept-only model (Gaussian: of the variance), on the training cells.
+
+    A category that is given as 0/1 columns is counted as one cell: its intercepts are the shares of its levels, and a
+    factor that nothing but the category itself tells of explains nothing.
+    """
 
     bias: Floats
     """What biases alone explain, (M,)."""
@@ -70,21 +75,42 @@ def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: i
     def deviance(x: Floats, theta: Floats) -> Floats:
         return likelihood.deviance(x, theta, settled)
 
+    in_category = None if relation.lead is None else np.bincount(relation.lead, minlength=relation.shape[1])
+    seen = _told_of(spec, posterior, m, relation)
     base, alone, whole, plain = 0.0, np.zeros(K), 0.0, 0.0
     low, high = np.inf, -np.inf
     for (i, j, value), weight in sample(relation.cells):
         x = (value.astype(np.float64) - spec.center[m]) / spec.scale[m]
         low, high = min(low, x.min()), max(high, x.max())
         b, p = predictors(spec, posterior, s, m, (i, j))
-        plain += float(weighed(weight, deviance(x, np.full_like(x, spec.offset[m]))))
+        p = np.where(seen, p, 0.0)
+        chance = np.full_like(x, spec.offset[m])
+        if relation.lead is not None and in_category is not None:
+            chance = np.where(in_category[relation.lead[j]] > 1, b, chance)
+        plain += float(weighed(weight, deviance(x, chance)))
         base += float(weighed(weight, deviance(x, b)))
         alone += weighed(weight, deviance(x[:, None], b[:, None] + p))
         whole += float(weighed(weight, deviance(x, b + p.sum(axis=1))))
     if low == high:
         return 0.0, np.zeros(K), 0.0  # every cell is the same: there is nothing to explain
     # The same sums in another order would leave a rounding error where a factor adds nothing at all.
-    seen = reached(spec, posterior)[m]
     return 1.0 - base / plain, np.where(seen, (base - alone) / plain, 0.0), 1.0 - whole / plain
+
+
+def _told_of(spec: Spec, posterior: Posterior, m: int, relation: BoundRelation) -> NDArray[np.bool_]:
+    """Which factors may explain relation m, (K,): those that it sees.
+
+    Where the columns are levels of a single category, a row has but one cell, and its factors have to be known from
+    another relation of the row, or from covariates.
+    """
+    seen, r = reached(spec, posterior), spec.ends[m][0]
+    observed = np.flatnonzero(relation.cells.cols.counts())
+    if relation.lead is None or len(np.unique(relation.lead[observed])) > 1:
+        return np.asarray(seen[m])
+    if any(design.e == r and design.layer is None for design, _, _ in posterior.regressions):
+        return np.asarray(seen[m])
+    elsewhere = [seen[other] for other, ends in enumerate(spec.ends) if other != m and r in ends]
+    return np.asarray(seen[m] & np.any(elsewhere, axis=0)) if elsewhere else np.zeros_like(seen[m])
 
 
 def weighed(weight: float | Floats, values: Floats) -> Floats:

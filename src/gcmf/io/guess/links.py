@@ -65,7 +65,7 @@ class Links:
 
 
 def link(looks: list[Look]) -> Links:
-    """Decide by declared keys, then by names, then by shared values."""
+    """Decide by declared keys, then by names, then by shared values; columns without names by values alone."""
     links = Links()
     owners = _link_keys(looks, links)
     _link_declared(looks, links, owners)
@@ -76,6 +76,12 @@ def link(looks: list[Look]) -> Links:
             _link_ends(look, links)
             _link_loose(look, looks, links)
     _check_overlap(looks, links)
+    nameless = ", ".join(look.name for look in looks if look.is_nameless and not look.is_wide)
+    if nameless:
+        links.notes.append(
+            f"no line with the names of its columns: {nameless}. Such columns were joined with others by their values"
+            " alone, where that is said here; if two sets are one, give them one name."
+        )
     return links
 
 
@@ -86,7 +92,7 @@ def _link_keys(looks: list[Look], links: Links) -> dict[str, str]:
     times = Counter(key for _, key in keyed)
     for look, key in keyed:
         # A key that several tables have in common, such as patient, says more than the name of either table.
-        telling = (times[key] > 1 or look.is_wide) and key.lower() not in _GENERIC
+        telling = (times[key] > 1 or look.is_wide) and key.lower() not in _GENERIC and not look.is_nameless
         column = look.columns[key]
         entity = look.stem_of(column) if column.is_id or telling else look.stem
         links.add(look, key, entity, f"it tells the lines of {look.name} apart")
@@ -133,7 +139,8 @@ def _link_by_name(looks: list[Look], links: Links, owners: dict[str, str]) -> No
 def _link_by_values(looks: list[Look], links: Links) -> None:
     """Link columns of ids whose names say nothing to the key that holds their values."""
     for look, column in _open_columns(looks, links):
-        if not column.is_id and (column.kind != "text" or column.distinct <= 50):
+        says_ids = column.is_id or (look.is_nameless and look.key is None)
+        if column.is_time or (not says_ids and (column.kind != "text" or column.distinct <= 50)):
             continue
         twin = _twin(looks, links, look, column)
         best_share = _overlap(look, column.name, look, twin)[1] if twin else 0.0
@@ -147,12 +154,18 @@ def _link_by_values(looks: list[Look], links: Links) -> None:
             if inside >= _PART and same >= max(0.5, best_share) and (best is None or same > best_share):
                 best, best_share = other, same
         if best is not None:
-            entity = links.of_key(best)
-            links.add(look, column.name, entity, f"its values are those of {best.name}.{best.key}")
-            links.notes.append(
-                f"{look.name}.{column.name} and {best.name}.{best.key} have different names and the same values;"
-                f" both were taken for {entity}."
-            )
+            _join_by_values(links, (look, column.name), (best, best.key or ""))
+
+
+def _join_by_values(links: Links, here: tuple[Look, str], there: tuple[Look, str]) -> None:
+    """Take a column for ids of the set of another, and say so."""
+    (look, column), (other, name) = here, there
+    entity = links.entities[other.name, name]
+    links.add(look, column, entity, f"its values are those of {other.name}.{name}")
+    names = "" if look.is_nameless else "different names and "
+    links.notes.append(
+        f"{look.name}.{column} and {other.name}.{name} have {names}the same values; both were taken for {entity}."
+    )
 
 
 def _link_ends(look: Look, links: Links) -> None:
@@ -163,7 +176,7 @@ def _link_ends(look: Look, links: Links) -> None:
         for other in look.columns.values():
             if other is column or not other.may_be_ids or not _are_ends(look, column, other):
                 continue
-            entity = links.entities.get((look.name, other.name)) or _set_of(column, other)
+            entity = links.entities.get((look.name, other.name)) or _set_of(look, column, other)
             if (look.name, other.name) not in links.entities:
                 links.add(look, other.name, entity, f"it shares ids with {column.name}")
             links.add(look, column.name, entity, f"it shares ids with {other.name}")
@@ -179,12 +192,14 @@ def _are_ends(look: Look, one: ColumnSummary, other: ColumnSummary) -> bool:
         return False
     same = _overlap(look, one.name, look, other.name)[1]
     differ = set(name_words(entity_of(one.name))) ^ set(name_words(entity_of(other.name)))
-    named = differ in _ENDS or len(_common_name(one, other)) > 0
+    named = (differ in _ENDS or len(_common_name(one, other)) > 0) and not look.is_nameless
     return same > 0 if named else one.kind == "text" and same >= _SHARED
 
 
-def _set_of(one: ColumnSummary, other: ColumnSummary) -> str:
+def _set_of(look: Look, one: ColumnSummary, other: ColumnSummary) -> str:
     """What to call the entities that two columns hold: by what their names share, or by the first that says id."""
+    if look.is_nameless:
+        return f"{look.stem}_node"
     named = set(name_words(entity_of(one.name))) ^ set(name_words(entity_of(other.name))) in _ENDS
     return _common_name(one, other) or (entity_of(one.name) if one.is_id and not named else "node")
 
@@ -210,12 +225,27 @@ def _link_loose(look: Look, looks: list[Look], links: Links) -> None:
     plain = [column for column in look.without(links.of(look)) if column.may_be_ids and not column.is_time]
     if 0 < lacking <= len(plain) and len(look.columns) <= 5:
         for column in plain[:lacking]:
+            like = _same_values(look, column, looks, links) if look.is_nameless else None
+            if like is not None:
+                other, name = like
+                _join_by_values(links, (look, column.name), (other, name))
+                continue
             entity = look.stem_of(column)
             links.add(look, column.name, entity, "it is among the first columns of a table of cells")
             links.notes.append(
                 f"{look.name}.{column.name} was taken for ids of {entity}, since it is among the first columns and no"
                 " name says id; if it holds something else, name another column as row or col."
             )
+
+
+def _same_values(look: Look, column: ColumnSummary, looks: list[Look], links: Links) -> tuple[Look, str] | None:
+    """Return the column of another table that holds the same things, by their values, if its set is not here yet."""
+    for other in looks:
+        for name, entity in links.of(other).items() if other is not look else ():
+            alike = other.columns[name].kind == column.kind and entity not in links.of(look).values()
+            if alike and _overlap(look, column.name, other, name)[1] >= _SAME:
+                return other, name
+    return None
 
 
 def _twin(looks: list[Look], links: Links, look: Look, column: ColumnSummary) -> str | None:

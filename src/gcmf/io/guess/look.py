@@ -59,8 +59,11 @@ class Look:
         return singular("_".join(words[1:] if len(words) > 1 and words[0] in _PREFIXES else words))
 
     def stem_of(self, column: ColumnSummary) -> str:
-        """Return what the ids of a column are ids of; for a bare id, what a line is."""
-        return entity_of(column.name) or self.stem
+        """Return what the ids of a column are ids of; for a bare id, what a line is.
+
+        Names that say nothing, as column0, are those of this table alone.
+        """
+        return f"{self.stem}_{column.name}" if self.is_nameless else entity_of(column.name) or self.stem
 
     def without(self, names: Iterable[str | None]) -> list[ColumnSummary]:
         """Return all columns but some."""
@@ -74,6 +77,11 @@ class Look:
         many = len(rest) >= _WIDE or self.is_numbered
         plain = all(column.is_number and not column.is_id and not column.is_time for column in rest)
         return self.key is not None and many and plain
+
+    @property
+    def is_nameless(self) -> bool:
+        """Whether its columns have no names, so that only their values tell what they hold."""
+        return self.table.is_nameless
 
     @property
     def is_numbered(self) -> bool:

@@ -214,6 +214,9 @@ def _kind_faults(spec: ProjectSpec, relations: Sequence[Relation], entities: Map
 def _located(faults: Sequence[str], from_tables: Sequence[ReadRelation]) -> Iterator[str]:
     """Yield the faults of a collection with the source of each: repeated cells with the rows that repeat them."""
     better = {old: read.duplicates() for read in from_tables for old in duplicate_faults(read.relation)}
+    for read in from_tables:
+        on_diagonal = f"relation {read.spec.name!r}: row", "no entity has a cell with itself"
+        better |= {old: read.loops() for old in faults if old.startswith(on_diagonal[0]) and on_diagonal[1] in old}
     matrices = [read.spec for read in from_tables if read.table is None]
     for fault in faults:
         sources = [spec.source for spec in matrices if fault.startswith(f"relation {spec.name!r}: row")]

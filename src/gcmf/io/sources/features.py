@@ -156,7 +156,9 @@ def _boolean_faults(table: Table, name: str, x: Floats) -> Iterator[str]:
 def _one_hot(booleans: dict[str, Floats], categories: dict[str, Coded], ids: Vocabulary) -> RawCells:
     """Return the 0/1 columns: only the ones are listed if nothing is missing, else every cell that is there."""
     names, parts = list(booleans), [x[:, None] for x in booleans.values()]
+    lead = list(range(len(names)))
     for name, (value_numbers, values) in categories.items():
+        lead += [len(names)] * len(values)
         names += [f"{name}={value}" for value in values.ids]
         part = (value_numbers[:, None] == np.arange(len(values))).astype(np.float64)
         part[value_numbers < 0] = np.nan
@@ -164,6 +166,7 @@ def _one_hot(booleans: dict[str, Floats], categories: dict[str, Coded], ids: Voc
     x = np.concatenate(parts, axis=1).astype(np.float32)
     col_ids = Vocabulary(names)
     if np.isnan(x).any():
-        return dense_cells(x, ~np.isnan(x), row_ids=ids, col_ids=col_ids)
+        return replace(dense_cells(x, ~np.isnan(x), row_ids=ids, col_ids=col_ids), lead=np.array(lead))
     i, j = np.nonzero(x)
-    return RawCells(ids, col_ids, i.astype(np.int32), j.astype(np.int32), np.ones(len(i), np.float32), filled=True)
+    ones = np.ones(len(i), np.float32)
+    return RawCells(ids, col_ids, i.astype(np.int32), j.astype(np.int32), ones, filled=True, lead=np.array(lead))

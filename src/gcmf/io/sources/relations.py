@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from gcmf.io.sources.tables import Table
 
     Floats = npt.NDArray[Any]
+    Indices = npt.NDArray[np.int32]
 
 _MOST_FAULTS = 10
 """Of a wide table, so many are said."""
@@ -53,20 +54,22 @@ class ReadRelation:
         """Return the fault of a cell that a long source lists twice, with the rows that do."""
         if self.table is None or self.spec.layout != "long":
             return None
+        return _duplicate_fault(self.table, self.spec)
+
+    def loops(self) -> str | None:
+        """Return the fault of a line of a long source that relates an entity with itself."""
         row, col, value = self.spec.row or "", self.spec.col or "", self.spec.value
-        pair = f"{quote(row)}, {quote(col)}"
-        listed = self.table.ask(
-            f"SELECT gcmf_row, {pair}, {quote(value) if value else '1'} FROM {self.table.numbered}"
-            f" QUALIFY count(*) OVER (PARTITION BY {pair}) > 1"
-            f" ORDER BY min(gcmf_row) OVER (PARTITION BY {pair}), gcmf_row LIMIT 2"
-        )
-        if len(listed) < 2:
+        if self.table is None or self.spec.layout != "long" or self.spec.rows != self.spec.cols:
             return None
-        (first, r, c, x), (second, _, _, y) = listed
-        return (
-            f"{self.table.label}: row {first} and row {second} both give the cell {row} = {r!r}, {col} = {c!r} of"
-            f" relation {self.spec.name!r}, with the values {x} and {y}; keep one value per cell, for example by a"
-            f" query that groups by {row} and {col}."
+        given = ""
+        if value is not None:
+            given = f" AND {as_number(value)} IS NOT NULL" + f" AND {as_number(value)} <> 0" * self.relation.raw.filled
+        loop = self.table.first(f"{quote(row)} = {quote(col)}{given}", row)
+        apart = repr(f"{quote(row)} <> {quote(col)}")
+        return loop and (
+            f"{self.table.label}, row {loop[0]}: it relates {loop[1]!r} with itself{and_more(loop[2] - 1)}, but no"
+            f" entity has a cell with itself in relation {self.spec.name!r}; leave such lines out, for example with"
+            f" where = {apart}."
         )
 
 
@@ -86,10 +89,26 @@ def read_relation(spec: RelationSpec, folder: Path, *, files: Files | None = Non
         else:
             data = _read_long(table, spec) if files is None else _spill_long(table, spec, files)
     relation = Relation(spec.name, spec.rows, spec.cols, data, spec.likelihood, blanks=blanks, symmetric=spec.symmetric)
-    if table is not None and spec.layout == "long" and spec.rows == spec.cols:
-        _warn_of_loops(table, spec)
     _warn_of_one_value(relation.raw, relation=spec.name, label=table.label if table is not None else spec.source)
     return ReadRelation(relation, table, spec)
+
+
+def _duplicate_fault(table: Table, spec: RelationSpec) -> str | None:
+    row, col, value = spec.row or "", spec.col or "", spec.value
+    pair = f"{quote(row)}, {quote(col)}"
+    listed = table.ask(
+        f"SELECT gcmf_row, {pair}, {quote(value) if value else '1'} FROM {table.numbered}"
+        f" QUALIFY count(*) OVER (PARTITION BY {pair}) > 1"
+        f" ORDER BY min(gcmf_row) OVER (PARTITION BY {pair}), gcmf_row LIMIT 2"
+    )
+    if len(listed) < 2:
+        return None
+    (first, r, c, x), (second, _, _, y) = listed
+    return (
+        f"{table.label}: row {first} and row {second} both give the cell {row} = {r!r}, {col} = {c!r} of relation"
+        f" {spec.name!r}, with the values {x} and {y}; keep one value per cell, for example by a query that groups by"
+        f" {row} and {col}."
+    )
 
 
 def _is_matrix(spec: RelationSpec, folder: Path) -> bool:
@@ -114,19 +133,20 @@ def _read_long(table: Table, spec: RelationSpec) -> RawCells:
     values.clear()
     i, row_ids = rows.finish()
     j, col_ids = cols.finish()
-    faults = [*null_id_fault(table, row, i), *null_id_fault(table, col, j), *_long_faults(table, spec, x)]
+    faults = [*_null_faults(table, spec, i, j), *_long_faults(table, spec, x)]
     weight = np.concatenate(weights) if spec.weight else None
     if weight is not None:
-        faults += _weight_faults(table, spec.weight or "", weight)
+        faults += _weight_faults(table, spec, weight)
     if faults:
         raise DataError(faults)
-    filled = spec.blanks == "zero"
-    listed = x != 0 if filled else ~np.isnan(x)
+    if spec.blanks == "zero":
+        return RawCells(row_ids, col_ids, i, j, x, bounded=False).fill_blanks()
+    listed = ~np.isnan(x)
     if not listed.all():
         i, j, x = i[listed], j[listed], narrow(x[listed])
         weight = None if weight is None else weight[listed]
     columns = Columns(row, col, value, spec.weight)
-    return RawCells(row_ids, col_ids, i, j, x, filled=filled, weight=weight, columns=columns)
+    return RawCells(row_ids, col_ids, i, j, x, bounded=False, weight=weight, columns=columns)
 
 
 def _spill_long(table: Table, spec: RelationSpec, files: Files) -> RawCells:
@@ -138,17 +158,19 @@ def _spill_long(table: Table, spec: RelationSpec, files: Files) -> RawCells:
     numbers = [x_sql, *([number_sql(table, weight, where=where)] if weight else [])]
 
     def batches() -> Iterator[Batch]:
-        kinds, weight_kinds, null = [np.empty(0)], [np.empty(0)], [np.empty(0, np.int32)] * 2
+        kinds, weight_kinds, null, zeros = [np.empty(0)], [np.empty(0)], [np.empty(0, np.int32)] * 2, False
         for batch in table.batches(id_sql(table, row), id_sql(table, col), *numbers):
             x, *weights = (batch.column(at).to_numpy(zero_copy_only=False) for at in range(2, batch.num_columns))
             kinds += _of_each_kind(x, _outside(x, spec.likelihood))
+            zeros = zeros or bool((x == 0).any())
             weight_kinds += [kind for w in weights for kind in _of_each_kind(w, ~((w > 0) & (w <= MOST_WEIGHT)))]
             null = [np.full(1, -1, np.int32) if batch.column(at).null_count else null[at] for at in (0, 1)]
             yield Batch(batch.column(0), batch.column(1), x, weights[0] if weight else None)
         # Only now: a source that is being read cannot be asked where a fault is.
-        faults = [*null_id_fault(table, row, null[0]), *null_id_fault(table, col, null[1])]
-        faults += _long_faults(table, spec, np.concatenate(kinds))
-        faults += _weight_faults(table, weight, np.concatenate(weight_kinds)) if weight else ()
+        faults = [*_null_faults(table, spec, *null), *_long_faults(table, spec, np.concatenate(kinds))]
+        faults += _weight_faults(table, spec, np.concatenate(weight_kinds)) if weight else ()
+        if spec.blanks == "zero" and zeros and not faults:  # zeros go no further, where a second value would show
+            faults += filter(None, [_duplicate_fault(table, spec)])
         if faults:
             raise DataError(faults)
 
@@ -162,13 +184,21 @@ def _of_each_kind(x: Floats, outside: npt.NDArray[np.bool_]) -> list[Floats]:
     return [x[kind.argmax(), None] for kind in kinds if kind.any()]
 
 
-def _weight_faults(table: Table, column: str, weight: Floats) -> Iterator[str]:
+def _null_faults(table: Table, spec: RelationSpec, i: Indices, j: Indices) -> Iterator[str]:
+    """Yield the faults of ids that are null."""
+    for column, numbers in ((spec.row or "", i), (spec.col or "", j)):
+        for fault in null_id_fault(table, column, numbers):
+            yield f"{fault} It is an id of relation {spec.name!r}."
+
+
+def _weight_faults(table: Table, spec: RelationSpec, weight: Floats) -> Iterator[str]:
     """Yield the fault of weights that are not above 0, such as null ones."""
+    column = spec.weight or ""
     if ((weight > 0) & (weight <= MOST_WEIGHT)).all():
         return
     rule = f"a weight is a number above 0 and at most {MOST_WEIGHT:g}; drop lines that are not to count."
     condition = f"{{x}} IS NULL OR NOT ({{x}} > 0 AND {{x}} <= {MOST_WEIGHT})"
-    yield from list(text_fault(table, column)) or _bad_values(table, column, condition, rule)
+    yield from list(text_fault(table, column)) or _bad_values(table, spec, column, condition, rule)
 
 
 def _long_faults(table: Table, spec: RelationSpec, x: Floats) -> Iterator[str]:
@@ -176,35 +206,41 @@ def _long_faults(table: Table, spec: RelationSpec, x: Floats) -> Iterator[str]:
         yield f"relation {spec.name!r}: {table.label} has no rows" + (" that meet where." if spec.where else ".")
     if spec.value is None or not len(x):
         return
-    yield from _value_faults(table, spec.value, x, spec.likelihood)
+    yield from _value_faults(table, spec, spec.value, x)
     missing = np.isnan(x)
     if missing.all():
         yield f"relation {spec.name!r}: every value in column {spec.value!r} of {table.label} is missing."
     if missing.any() and spec.blanks == "zero":
-        yield from _bad_values(table, spec.value, "{x} IS NULL OR isnan({x})",
+        yield from _bad_values(table, spec, spec.value, "{x} IS NULL OR isnan({x})",
                                'with blanks = "zero" every line needs a value; drop those without.')  # fmt: skip
 
 
-def _value_faults(table: Table, column: str, x: Floats, likelihood: str) -> Iterator[str]:
+def _value_faults(table: Table, spec: RelationSpec, column: str, x: Floats) -> Iterator[str]:
     """Yield what is wrong with the values of a column; only where something is, the source is asked where."""
+    likelihood = spec.likelihood
     if np.isnan(x).any():
         yield from text_fault(table, column)
     if np.isinf(x).any():
-        yield from _bad_values(table, column, "isinf({x})", "an observed cell must be a finite number; correct it, or"
-                               " leave it empty if it is missing.")  # fmt: skip
+        rule = "an observed cell must be a finite number; correct it, or leave it empty if it is missing."
+        yield from _bad_values(table, spec, column, "isinf({x})", rule)
     if _outside(x, likelihood).any():
         support = likelihood_support(likelihood)
         rule = f"{likelihood} cells must be {SUPPORTS[support].rule}; correct or drop it, or use another likelihood."
-        yield from _bad_values(table, column, _OUTSIDE[support], rule)
+        yield from _bad_values(table, spec, column, _OUTSIDE[support], rule)
 
 
-def _bad_values(table: Table, column: str, condition: str, rule: str) -> Iterator[str]:
+def _bad_values(table: Table, spec: RelationSpec, column: str, condition: str, rule: str) -> Iterator[str]:
     """Yield the fault of the first value that a condition on {x} holds for."""
-    bad = table.first(condition.format(x=as_number(column)), column)
+    wide = spec.layout == "wide"
+    ids = [spec.row or next(iter(table.columns)), *([] if wide else [spec.col or ""])]
+    bad = table.first(condition.format(x=as_number(column)), column, *ids)
     if bad:
         value = "empty" if bad[1] is None else bad[1]
-        more = and_more(bad[2] - 1)
-        yield f"{table.label}, column {column!r}, row {bad[0]}: the value is {value}{more}, but {rule}"
+        row, col = bad[3], column if wide else bad[4]
+        yield (
+            f"{table.label}, column {column!r}, row {bad[0]}: the value is {value}{and_more(bad[2] - 1)}, but {rule}"
+            f" It is row {row!r}, column {col!r} of relation {spec.name!r}."
+        )
 
 
 def _outside(x: Floats, likelihood: str) -> npt.NDArray[np.bool_]:
@@ -229,7 +265,7 @@ def _read_wide(table: Table, spec: RelationSpec) -> RawCells:
     i, row_ids = ids.finish()
     x = np.concatenate(values)
     faults = [*null_id_fault(table, row, i), *(repeated_id_fault(table, row) if len(row_ids) < len(i) else ())]
-    faults += _wide_faults(table, names, x, spec.likelihood)
+    faults += _wide_faults(table, spec, names, x)
     if not faults and np.isnan(x).all():
         faults = [f"{where}: {table.label} has {'only empty cells' if len(x) else 'no rows'}."]
     if faults:
@@ -254,27 +290,15 @@ def _wide_batches(table: Table, row: str, names: list[str], *, where: str) -> It
     return table.batches(id_sql(table, row), *casts)
 
 
-def _wide_faults(table: Table, names: list[str], x: Floats, likelihood: str) -> list[str]:
-    suspects = np.flatnonzero((~np.isfinite(x) | _outside(x, likelihood)).any(axis=0))
+def _wide_faults(table: Table, spec: RelationSpec, names: list[str], x: Floats) -> list[str]:
+    suspects = np.flatnonzero((~np.isfinite(x) | _outside(x, spec.likelihood)).any(axis=0))
     faults: list[str] = []
     for number, at in enumerate(suspects, start=1):
-        faults += _value_faults(table, names[at], x[:, at], likelihood)
+        faults += _value_faults(table, spec, names[at], x[:, at])
         if len(faults) >= _MOST_FAULTS:
             more = len(suspects) - number
             return [*faults, f"{table.label}: up to {more:,} more columns have such faults."] if more else faults
     return faults
-
-
-def _warn_of_loops(table: Table, spec: RelationSpec) -> None:
-    """Warn of lines that relate an entity with itself: they are left out, as the diagonal of a matrix is."""
-    row, col = spec.row or "", spec.col or ""
-    loop = table.first(f"{quote(row)} = {quote(col)}", row)
-    if loop:
-        msg = (
-            f"relation {spec.name!r}: {table.label}, row {loop[0]}, relates {loop[1]!r} with itself"
-            f"{and_more(loop[2] - 1)}; no entity has a cell with itself, so such lines are left out."
-        )
-        warnings.warn(msg, stacklevel=2)
 
 
 def _warn_of_one_value(block: RawCells, *, relation: str, label: str) -> None:

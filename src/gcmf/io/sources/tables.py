@@ -83,16 +83,22 @@ class Table:
         with duck_errors(self.label), self._brought(f"SELECT {listed} FROM {self.filtered}") as asked:
             yield from self.connection.sql(asked).to_arrow_reader(BATCH)
 
-    def first(self, condition: str, column: str) -> tuple[int, Any, int] | None:
-        """Return the number and the value of the first row of a condition, and how many there are."""
+    def first(self, condition: str, column: str, *others: str) -> tuple[Any, ...] | None:
+        """Return the number and the value of the first row of a condition, how many there are, and its other values."""
+        more = "".join(f", {quote(other)}" for other in others)
         rows = self.ask(
-            f"SELECT gcmf_row, {quote(column)}, count(*) OVER () FROM {self.numbered} AND ({condition})"
+            f"SELECT gcmf_row, {quote(column)}, count(*) OVER (){more} FROM {self.numbered} AND ({condition})"
             " ORDER BY gcmf_row LIMIT 1"
         )
-        return (int(rows[0][0]), rows[0][1], int(rows[0][2])) if rows else None
+        return tuple(rows[0]) if rows else None
 
     def _brought(self, query: str) -> AbstractContextManager[str]:
         return nullcontext(query) if self.stream is None else self.stream.brought(self.connection, query)
+
+    @property
+    def is_nameless(self) -> bool:
+        """Whether its columns are only numbered, as those of a text without a line of names are."""
+        return all(_NUMBERED.match(name) for name in self.columns)
 
     @property
     def shown_columns(self) -> str:
@@ -101,8 +107,7 @@ class Table:
 
     def check_columns(self, names: list[str], *, where: str) -> None:
         """Refuse names that are no columns, or that are the name of two."""
-        nameless = all(_NUMBERED.match(name) for name in self.columns)
-        hint = " Its first line does not look like names: add a line with the names of the columns." * nameless
+        hint = " Its first line does not look like names: add a line with the names of the columns." * self.is_nameless
         faults = [
             f"{where}: {self.label} has no column {name!r}; it has {self.shown_columns}."
             f"{did_you_mean(name, self.columns)}{hint}"
