@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gcmf.model.spec import Spec
     from gcmf.options import FitOptions
 
-#: R-hat of predictors above which chains have not mixed.
+#: R-hat of what chains are judged by above which they have not mixed.
 MIXED = 1.1
 #: Size of factors that are added, of one that explains all: they are to grow if the data want them.
 SMALL = 0.3
@@ -47,8 +47,13 @@ class Sampled:
 
     @property
     def mixed(self) -> bool:
-        """Whether R-hat says so of the predictors of all relations."""
-        return bool((self.draws.r_hat <= MIXED).all())
+        """Whether R-hat says so of all relations."""
+        return self.long_enough and bool((self.draws.r_hat <= MIXED).all())
+
+    @property
+    def long_enough(self) -> bool:
+        """Whether there are draws enough for R-hat to say anything."""
+        return bool((self.draws.r_hat > 0.0).all())
 
 
 class Sampling:
@@ -119,7 +124,7 @@ class Sampling:
                 drawn = chain.fetch()
                 told = chain.without_centers(drawn)
                 recorder.add(*told)
-                self._probes[-1].append(recorder.probe(*told))
+                self._probes[-1].append(recorder.probe(*told, chain.log_cells))
                 if n % every == 0:
                     recorder.keep(chain.posterior, drawn)
             if report(len(self._trace), chain.log_joint, chain):

@@ -258,16 +258,17 @@ def _columns(old: Regression, w: Floats, prior: Gamma, rng: np.random.Generator)
     return np.where(used, np.where(used, rate, 1.0) / rng.gamma(shape), old.q.by_column)
 
 
-def log_joint(spec: Spec, posterior: Posterior, hyper: Hyper, measured: Floats) -> float:
-    """Log density of cells, factors, biases, coefficients, scales and all precisions, up to a constant.
-
-    `measured` are the summed values of the cells at this draw.
-    """
+def log_cells(spec: Spec, posterior: Posterior, measured: Floats) -> Floats:
+    """Log density of the cells of each relation, (M,), up to a constant; `measured` are their summed values."""
     relations = zip(spec.likelihoods, measured.tolist(), spec.n_cells.tolist(), posterior.parameters, strict=True)
-    total = spec.constant + sum(
-        lik.expected(value, n, p, spec.parameter_prior) + lik.divergence(n, p, spec.parameter_prior)
-        for lik, value, n, p in relations
-    )
+    return np.array([lik.expected(value, n, p, spec.parameter_prior) for lik, value, n, p in relations])
+
+
+def log_joint(spec: Spec, posterior: Posterior, hyper: Hyper, cells: Floats) -> float:
+    """Log density of cells (`log_cells`), factors, biases, coefficients, scales and precisions, up to a constant."""
+    relations = zip(spec.likelihoods, spec.n_cells.tolist(), posterior.parameters, strict=True)
+    total = spec.constant + float(cells.sum())
+    total += sum(lik.divergence(n, p, spec.parameter_prior) for lik, n, p in relations)
     on, alpha, d, prior = posterior.on, posterior.alpha.mean, spec.n_entities[:, None], posterior.alpha_prior
     total += 0.5 * float((d * np.log(alpha) - alpha * posterior.moments.square)[on].sum())
     free = on & ~spec.unit_variance[:, None]
