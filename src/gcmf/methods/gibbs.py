@@ -80,7 +80,7 @@ class Chain(Carried):
             sums = np.add.reduce([of_set.scaling for of_set in swept])
             posterior, gain = conditionals.draw_scales(posterior, self.hyper, sums, self._conjugate, rng)
             measured = measured + np.where(self._summed, gain / given.slope, 0.0)
-        posterior = conditionals.draw_parameters(spec, posterior, measured, rng)
+        posterior = conditionals.draw_parameters(spec, posterior, self.hyper, measured, rng)
         if not self._summed.all():
             measured = np.where(self._summed, measured, self.engine.measure(given_of(spec, posterior)))
             posterior, measured = self._walk.moved(self.engine, posterior, measured, rng, adapting=adapting)

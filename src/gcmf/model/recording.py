@@ -54,7 +54,7 @@ class Recorder:
         self.probes = [_pairs(spec, m, self._rng) for m in range(len(spec.ends))]
 
     def probe(self, posterior: Posterior, state: State, log_cells: Floats) -> Floats:
-        """By what chains are judged, all relations after each other: θ of some cells, log p of all, and parameters."""
+        """By what chains are judged, all relations after each other: θ of some cells, and log p of all."""
         spec, scales = (
             self._spec,
             None if posterior.scales is None else scales_of(posterior.scales, self._spec.directed),
@@ -67,7 +67,7 @@ class Recorder:
                 theirs, _ = scales.scaled(m, 0, theirs, theirs)
             theta = np.einsum("nk,nk->n", state.mean[r][i].astype(np.float64), theirs)
             found.append(theta + state.bias_mean[2 * m][i] + state.bias_mean[spec.layer(m, 1)][j] + spec.offset[m])
-            found += [log_cells[m : m + 1], spec.likelihoods[m].settled(posterior.parameters[m], spec.parameter_prior)]
+            found.append(log_cells[m : m + 1])
         return np.concatenate(found)
 
     def add(self, posterior: Posterior, state: State) -> None:
@@ -186,8 +186,8 @@ class Recorder:
         assert self._sums is not None
         K = kept[0].scales.shape[1]
         size, ratio = effective_size(chains), r_hat(chains)
-        ends = np.cumsum([N_PROBES + 1 + kept[0].parameters[m].shape[0] for m in range(len(spec.ends))])
-        parts = [np.split(part, [N_PROBES]) for part in np.split(np.arange(len(size)), ends[:-1])]
+        # θ of random cells, and log p of all cells, of each relation.
+        size, ratio = (a.reshape(len(spec.ends), N_PROBES + 1) for a in (size, ratio))
         mates = np.broadcast_to(np.arange(K), (len(spec.ends), K))
         if self._sums.posterior.scales is not None:
             mates = scales_of(self._sums.posterior.scales, spec.directed).mates
@@ -199,8 +199,8 @@ class Recorder:
             parameters=tuple(np.stack([one.parameters[m] for one in kept]) for m in range(len(spec.ends))),
             offset=spec.offset, ends=np.array(spec.ends), mates=np.ascontiguousarray(mates),
             inclusion=self._on / self._sums.n,
-            effective=np.array([np.quantile(size[theta], WORST) for theta, _ in parts]),
-            r_hat=np.array([max(np.quantile(ratio[theta], 1.0 - WORST), ratio[rest].max()) for theta, rest in parts]),
+            effective=np.quantile(size[:, :-1], WORST, axis=1),
+            r_hat=np.maximum(np.quantile(ratio[:, :-1], 1.0 - WORST, axis=1), ratio[:, -1]),
         )  # fmt: skip
         posterior, state = self._sums.finish()
         # A factor that was ever on is one of the model's.
