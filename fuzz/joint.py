@@ -24,6 +24,7 @@ from gcmf.methods.gibbs import Chain
 from gcmf.model import conditionals
 from gcmf.model.centers import expected_sizes
 from gcmf.model.conditionals import Hyper, points
+from gcmf.model.hyper import BIAS_SCALE_RATE
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales, row_priors, scales_of
 from gcmf.model.regression import Coefficients, Regression, told
 from gcmf.model.spec import build
@@ -103,7 +104,7 @@ def draw_prior(case: Case, spec: Spec, rng: np.random.Generator) -> tuple[Poster
         shape = ALPHA.shape * np.exp(POOLING["POOLING_DEVIATION"] * rng.standard_normal((E, 1)))
         prior = Gamma(shape, rng.gamma(POOLING["WEAK_SHAPE"], size=(E, 1)) * ALPHA.rate / POOLING["WEAK_SHAPE"])
     alpha = np.maximum(rng.gamma(prior.shape, size=(E, K)) / prior.rate, 1e-12)
-    scale = np.where(spec.has_bias, BIAS.rate / rng.gamma(BIAS.shape, size=2 * M), 1.0)
+    scale = np.where(spec.has_bias, _bias_scales(2 * M, rng), 1.0)
     mu = np.where(spec.has_bias, rng.standard_normal(2 * M), 0.0)
     scales = None
     if spec.scaled:
@@ -121,7 +122,7 @@ def draw_prior(case: Case, spec: Spec, rng: np.random.Generator) -> tuple[Poster
     kinds = spec.likelihoods
     parameters = tuple(
         np.array([1.0, TAU[1] / rng.gamma(TAU[0])]) if kind.name == "gaussian"
-        else kind.moved(np.array([1.0, 0.0]), 0.6 * rng.standard_normal()) if kind.searched
+        else kind.moved(np.array([1.0, 0.0]), -2.0 * np.log(rng.exponential())) if kind.searched
         else np.zeros(0) for kind in kinds
     )  # fmt: skip
     none = Moments(*(np.zeros(s) for s in ((E, K), (E, K), 2 * M, 2 * M, 2 * M)))
@@ -138,6 +139,16 @@ def draw_prior(case: Case, spec: Spec, rng: np.random.Generator) -> tuple[Poster
                 bias[layer] = row.bias_mean[:, b] + rng.standard_normal(d) * np.sqrt(scale[layer])
     state = State(mean, [0 * u for u in mean], bias, [0 * b for b in bias])
     return posterior, state
+
+
+def _bias_scales(n: int, rng: np.random.Generator) -> np.ndarray:
+    """1/σ² ~ `BIAS`, and σ² with probability e^(−σ²)."""
+    found = []
+    while len(found) < n:
+        scale = BIAS.rate / rng.gamma(BIAS.shape)
+        if rng.random() < np.exp(-BIAS_SCALE_RATE * scale):
+            found.append(scale)
+    return np.array(found)
 
 
 def center_sizes(spec: Spec, posterior: Posterior) -> np.ndarray:

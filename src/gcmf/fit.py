@@ -240,7 +240,9 @@ class _Fitting:
         sampled = sampling.run(best.posterior, best.state, tell, goes_on)
         if sampled is None:
             return replace(best, status=Status.INTERRUPTED)
-        status = Status.INTERRUPTED if sampled.stopped else Status.SAMPLED if sampled.mixed else Status.UNMIXED
+        status = Status.SAMPLED if sampled.mixed else Status.UNMIXED if sampled.long_enough else Status.TOO_FEW_DRAWS
+        if sampled.stopped:
+            status = Status.INTERRUPTED
         if not np.isfinite(sampled.trace[-1]):
             status = Status.NONFINITE
         return replace(

@@ -44,13 +44,15 @@ class Status(Enum):
     CAPPED = "converged, but all factors are in use and more would raise the bound: raise n_factors, or leave it 'auto'"
     SAMPLED = "sampled: the draws of predictions agree"
     UNMIXED = "sampled, but the draws of predictions do not agree yet (R-hat > 1.1): raise n_burn and n_samples"
+    TOO_FEW_DRAWS = "sampled, but fewer than 8 draws of a chain cannot show whether they agree: raise n_samples"
     ALL_PRUNED = "no factor explains more than it costs, from any start: only biases are left"
 
     def __str__(self) -> str:
         return self.value
 
 
-_TROUBLED = (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED, Status.CAPPED, Status.UNMIXED)
+_TROUBLED = (Status.MAX_ITER, Status.NONFINITE, Status.ELBO_DECREASED, Status.CAPPED, Status.UNMIXED,
+             Status.TOO_FEW_DRAWS)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ from gcmf.likelihoods.poisson import LARGEST_RATE
 if TYPE_CHECKING:
     from gcmf.likelihoods.base import Floats
 
-#: log r ~ N(0, PRIOR_DEVIATION²): r = 1 is noise as large as the mean; beyond r of 10⁸ cells are Poisson to any count.
-PRIOR_DEVIATION = 5.0
+#: r^(−½) ~ Exponential(1): what a rate varies by, as a share of its mean. Large r are Poisson cells, of which the prior
+#: is vague; a deviation of tens of means (r < 0.01) has to be shown by many cells. Without that, cells that are all zero
+#: go with any mean: p(0) = (1 + μ/r)^(−r) is 1 for r → 0.
 SMALLEST, LARGEST = 1e-4, 1e9
 #: Logarithms of means and variances of θ are cut there, so that the variances of predictions are finite.
 LARGEST_LOG, LARGEST_SPREAD = 300.0, 50.0
@@ -99,9 +100,9 @@ class NegativeBinomial(Likelihood):
         return np.array([np.exp(log_r), log_r])
 
     def divergence(self, n: float, p: Floats, prior: ParameterPrior) -> float:
-        """Log prior of log r."""
+        """Log prior of log r: −r^(−½) − ½ log r."""
         del n, prior
-        return -0.5 * float(p[1] / PRIOR_DEVIATION) ** 2
+        return -float(np.exp(-0.5 * p[1]) + 0.5 * p[1])
 
     def settled(self, p: Floats, prior: ParameterPrior) -> Floats:
         """R."""

@@ -11,7 +11,7 @@ from gcmf.engines.base import is_proposed
 from gcmf.methods.inclusion import OFF, Inclusion
 from gcmf.methods.walk import Walk
 from gcmf.model import conditionals
-from gcmf.model.centers import absorbed, around_centers, draw_centers
+from gcmf.model.centers import absorbed, around_centers, draw_centers, shift_centers
 from gcmf.model.packing import in_order, pack, pack_state, unpack_like, unpack_state
 from gcmf.model.posterior import Moments, given_of
 from gcmf.model.regression import told
@@ -39,6 +39,8 @@ class Chain(Carried):
     def __init__(self, spec: Spec, engine: Engine, posterior: Posterior, hyper: Hyper, *, seed: int) -> None:
         self.spec, self.engine, self.posterior, self.hyper = spec, engine, posterior, hyper
         self.log_joint = np.nan
+        self.log_cells = np.full(len(spec.ends), np.nan)
+        """Log density of the cells of each relation at the last draw, (M,)."""
         self._seed, self.n = seed, 0
         likelihoods = spec.likelihoods
         self._summed = np.array([likelihood.least_squares for likelihood in likelihoods])
@@ -57,6 +59,8 @@ class Chain(Carried):
         spec, posterior = self.spec, self.posterior
         rng = np.random.default_rng([self._seed, self.n])
         key = int(rng.integers(1 << 62))
+        if self.hyper.centers is not None:
+            posterior = shift_centers(spec, self.engine, posterior, self.hyper.centers, rng)
         swept = []
         for e in range(len(spec.sizes)):
             if e in self._inclusion.sets:
@@ -76,13 +80,14 @@ class Chain(Carried):
             sums = np.add.reduce([of_set.scaling for of_set in swept])
             posterior, gain = conditionals.draw_scales(posterior, self.hyper, sums, self._conjugate, rng)
             measured = measured + np.where(self._summed, gain / given.slope, 0.0)
-        posterior = conditionals.draw_parameters(spec, posterior, measured, rng)
+        posterior = conditionals.draw_parameters(spec, posterior, self.hyper, measured, rng)
         if not self._summed.all():
             measured = np.where(self._summed, measured, self.engine.measure(given_of(spec, posterior)))
             posterior, measured = self._walk.moved(self.engine, posterior, measured, rng, adapting=adapting)
         posterior = conditionals.draw_bias_prior(spec, posterior, self.hyper, rng)
         self.posterior = in_order(conditionals.draw_coefficients(posterior, self.hyper, rng, biases=True))
-        self.log_joint = conditionals.log_joint(spec, self.posterior, self.hyper, measured)
+        self.log_cells = conditionals.log_cells(spec, self.posterior, measured)
+        self.log_joint = conditionals.log_joint(spec, self.posterior, self.hyper, self.log_cells)
 
     def _silenced(self, posterior: Posterior) -> Posterior:
         """Switch off what was decided to be off: its rows are nothing by now, and then are zero."""

@@ -27,10 +27,16 @@ if TYPE_CHECKING:
     from gcmf.model.spec import Spec
     from gcmf.options import FitOptions
 
-#: R-hat of predictors above which chains have not mixed.
+#: R-hat of what chains are judged by above which they have not mixed.
 MIXED = 1.1
 #: Size of factors that are added, of one that explains all: they are to grow if the data want them.
 SMALL = 0.3
+#: Factors that are added where their number is left to the fit: what variational Bayes found is no upper limit, and
+#: draws of no more factors than that are too sure wherever it found too few (docs/model.md, "Sampling").
+N_MORE = 3
+#: The shape of the prior of α, at most, where factors are added. Variational Bayes learns it from the factors that it
+#: has found, which are alike; those that it has not found are smaller, by how much nobody knows.
+UNLIKE = 0.5
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,13 @@ class Sampled:
 
     @property
     def mixed(self) -> bool:
-        """Whether R-hat says so of the predictors of all relations."""
-        return bool((self.draws.r_hat <= MIXED).all())
+        """Whether R-hat says so of all relations."""
+        return self.long_enough and bool((self.draws.r_hat <= MIXED).all())
+
+    @property
+    def long_enough(self) -> bool:
+        """Whether there are draws enough for R-hat to say anything."""
+        return bool((self.draws.r_hat > 0.0).all())
 
 
 class Sampling:
@@ -119,7 +130,7 @@ class Sampling:
                 drawn = chain.fetch()
                 told = chain.without_centers(drawn)
                 recorder.add(*told)
-                self._probes[-1].append(recorder.probe(*told))
+                self._probes[-1].append(recorder.probe(*told, chain.log_cells))
                 if n % every == 0:
                     recorder.keep(chain.posterior, drawn)
             if report(len(self._trace), chain.log_joint, chain):
@@ -142,8 +153,8 @@ class Sampling:
         self._trace, self._probes = trace.tolist(), [list(chain) for chain in probes]
 
     def _widened(self, posterior: Posterior, state: State) -> tuple[Posterior, State]:
-        """Add weak factors up to the number that was asked for: draws do not overfit, and gain by them."""
-        n = 0 if self._options.n_factors == "auto" else self._options.n_factors - posterior.n_factors
+        """Add weak factors, up to the number that was asked for or a few: draws do not overfit, and gain by them."""
+        n = N_MORE if self._options.n_factors == "auto" else self._options.n_factors - posterior.n_factors
         if n <= 0 or self._options.pattern is not None:
             return posterior, state
         self._engine.place(state.copy())
@@ -158,4 +169,7 @@ class Sampling:
             # Nothing was found that a prior of α could be learned from.
             size = np.stack([np.full(1, np.square(mean, dtype=np.float64).mean()) for mean in state.mean])
             wider = wider._replace(alpha_prior=Gamma(np.ones_like(size), size))
+        if self._spec.priors.vague:
+            shape = np.minimum(wider.alpha_prior.shape, UNLIKE)
+            wider = wider._replace(alpha_prior=Gamma(shape, shape / wider.alpha_prior.mean))
         return wider._replace(n_weak=posterior.n_weak + n), state

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.engines.base import State
-from gcmf.model.posterior import BiasPrior
+from gcmf.model.posterior import BiasPrior, row_priors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def expected_sizes(spec: Spec, posterior: Posterior) -> Floats:
     """The prior variance of the centers of each set, that of its factors; zero where it has none, (E, 1)."""
-    free = ~spec.unit_variance & (posterior.scales is None)
+    free = ~spec.unit_variance
     for m, (r, c) in enumerate(spec.ends):
         free[r] &= r != c and spec.biased[2 * m + 1]
         free[c] &= r != c and spec.biased[2 * m]
@@ -73,6 +73,42 @@ def draw_centers(
     return posterior._replace(center=center, moments=posterior.moments._replace(square=square))
 
 
+def shift_centers(
+    spec: Spec, engine: Engine, posterior: Posterior, variance: Floats, rng: np.random.Generator
+) -> Posterior:
+    """Draw s_e, by which m_e and all u_i of a set move while the biases of its partners take it back: c_j − s·(d∘v_j).
+
+    No predictor changes, and no distance from a center: the density of s is that of the centers and of these biases,
+
+        s ~ N(P⁻¹h, P⁻¹),   P = 1/v + Σ_j w_j w_jᵀ/σ²,   h = −m/v + Σ_j (c_j − μ_j) w_j/σ²,   w_j = d∘v_j.
+
+    One after the other, u, m and c would creep along this direction: a factor that is constant in the rows of one
+    relation would take the place of its column biases there, while rows without that relation use it for others.
+    """
+    if posterior.center is None:
+        return posterior
+    center, state, priors = posterior.center.copy(), engine.fetch(), row_priors(spec, posterior)
+    for e in np.flatnonzero(variance[:, 0] > 0.0).tolist():
+        on = posterior.on[e]
+        P, h, taken = np.diag(np.full(int(on.sum()), 1.0 / variance[e, 0])), -center[e, on] / variance[e, 0], []
+        for n, side in ((n, side) for n, ends in enumerate(spec.ends) for side in (0, 1) if ends[side] == e):
+            other, layer = spec.ends[n][1 - side], 2 * n + 1 - side
+            d = np.ones(len(on)) if posterior.scales is None else posterior.scales.mean[n]
+            w = (state.mean[other] * d)[:, on].astype(np.float64) * spec.in_layer[layer][:, None]
+            away = state.bias_mean[layer] - priors[other].bias_mean[:, spec.layers[other].index(layer)]
+            P += w.T @ w / posterior.bias.scale[layer]
+            h += away @ w / posterior.bias.scale[layer]
+            taken.append((layer, w))
+        L = np.linalg.cholesky(P)
+        s = np.linalg.solve(L.T, np.linalg.solve(L, h) + rng.standard_normal(len(h)))
+        center[e, on] += s
+        state.mean[e][:, on] += (spec.observed[e][:, None] * s).astype(state.mean[e].dtype)
+        for layer, w in taken:
+            state.bias_mean[layer] -= (w @ s).astype(state.bias_mean[layer].dtype)
+    engine.place(state)
+    return posterior._replace(center=center)
+
+
 def log_prior(posterior: Posterior, variance: Floats) -> float:
     """Log p(m) of the factors that are on, up to a constant."""
     if posterior.center is None:
@@ -91,8 +127,9 @@ def absorb(spec: Spec, posterior: Posterior, factors: list[Floats], biases: list
         factors[e] -= center
     for n, (r, c) in enumerate(spec.ends):
         if m[r].any() or m[c].any():
-            biases[2 * n] += factors[r] @ m[c] + m[r] @ m[c]
-            biases[2 * n + 1] += factors[c] @ m[r]
+            d = 1.0 if posterior.scales is None else posterior.scales.mean[n]
+            biases[2 * n] += (factors[r] + m[r]) @ (d * m[c])
+            biases[2 * n + 1] += factors[c] @ (d * m[r])
 
 
 def absorbed(spec: Spec, posterior: Posterior, state: State) -> tuple[Posterior, State]:
@@ -122,10 +159,11 @@ def _without(spec: Spec, posterior: Posterior, m: Floats) -> Posterior:
     size = np.where(posterior.on, 1.0 / posterior.alpha.mean, 0.0)
     partner = np.zeros((len(mu), m.shape[1]))
     for n, (r, c) in enumerate(spec.ends):
-        partner[2 * n], partner[2 * n + 1] = m[c], m[r]
-        mu[2 * n] += m[r] @ m[c]
-        scale[2 * n] += m[c] ** 2 @ size[r]
-        scale[2 * n + 1] += m[r] ** 2 @ size[c]
+        d = 1.0 if posterior.scales is None else posterior.scales.mean[n]
+        partner[2 * n], partner[2 * n + 1] = d * m[c], d * m[r]
+        mu[2 * n] += m[r] @ partner[2 * n]
+        scale[2 * n] += partner[2 * n] ** 2 @ size[r]
+        scale[2 * n + 1] += partner[2 * n + 1] ** 2 @ size[c]
     coefficients = {r.design.e: r.q.mean for r in posterior.regressions if r.design.layer is None}
     regressions = [
         r if r.design.layer is None

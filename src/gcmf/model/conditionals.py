@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
+from scipy.stats import geninvgauss
 
 from gcmf.gamma import Gamma, log_density
 from gcmf.model.centers import expected_sizes, log_prior
-from gcmf.model.hyper import MIN_BIAS_SCALE
+from gcmf.model.hyper import BIAS_SCALE_RATE, MIN_BIAS_SCALE
 from gcmf.model.posterior import BiasPrior
 from gcmf.model.regression import Coefficients, Regression, added, precision_of, products_of, whitened
+from gcmf.options import VAGUE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scipy import sparse
 
     from gcmf.engines.base import State
+    from gcmf.likelihoods.base import ParameterPrior
     from gcmf.model.posterior import Posterior, RelationScales
     from gcmf.model.spec import Spec
 
@@ -34,6 +37,11 @@ WEAK_SHAPE = 0.5
 #: By how much the logarithm of the shape of a prior of α may differ from what variational Bayes found; and steps of its
 #: walk in each sweep.
 POOLING_DEVIATION, N_TRIES = 1.5, 5
+#: Prior shape of the precision of noise, around what variational Bayes found: as much as four cells say. With less, the
+#: variance of a new cell, a mean over draws, has no mean where the cells of a relation weigh nothing.
+NOISE_SHAPE = 2.0
+#: Scales of this share of a relation's typical one are as good as none: chains start there, and not at less.
+DEAD = 1e-3
 #: Conjugate gradients for many coefficients end at this share of the first residual, or after so many steps.
 CLOSE, MAX_STEPS = 1e-6, 200
 
@@ -42,7 +50,7 @@ class Hyper(NamedTuple):
     """Priors of the precisions that a chain draws beside α and τ, whose priors the posterior and the spec have."""
 
     bias: Gamma
-    """Of 1/σ² of a bias layer: shape −1 and rate 0 are flat in σ²."""
+    """Of 1/σ² of a bias layer, beside e^(−σ²): shape −1 and rate 0 add nothing to that."""
     pooling: Gamma | None
     """Where the shapes and rates of the priors of α lie, (E, 1); None: those that a user gave stay."""
     beta: Gamma | None
@@ -53,6 +61,8 @@ class Hyper(NamedTuple):
     """Whether it is drawn which factors live in which sets, where that can be."""
     centers: Floats | None = None
     """Prior variance of the centers of factors of each set, zero where they have none, (E, 1)."""
+    parameters: tuple[ParameterPrior, ...] | None = None
+    """Of what the likelihood of each relation learns; None: that of the spec for all."""
 
 
 def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posterior, State, Hyper]:
@@ -62,10 +72,14 @@ def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posteri
         array[:] = 0.0
     beta, scales = None, posterior.scales
     if scales is not None:
-        size = np.array([square[on].mean() if on.any() else 1.0
+        size = np.array([max(square[on].mean(), DEAD**2) if on.any() else 1.0
                          for square, on in zip(scales.square, scales.on, strict=True)])[:, None]  # fmt: skip
         beta = Gamma(np.full_like(size, WEAK_SHAPE), WEAK_SHAPE * size)
-        scales = scales._replace(var=np.zeros_like(scales.var))
+        # Sums over cells are taken times the scales: of one that is next to nothing, they would tell nothing.
+        mean = np.where(np.abs(scales.mean) < DEAD * np.sqrt(size), DEAD * np.sqrt(size), scales.mean)
+        precision = 1.0 / np.maximum(scales.square, (DEAD * np.sqrt(size)) ** 2)
+        scales = scales._replace(mean=np.where(scales.on, mean, 0.0), var=np.zeros_like(scales.var),
+                                 beta=points(np.where(scales.on, precision, scales.beta.mean)))  # fmt: skip
     columns = tuple(Gamma(WEAK_SHAPE, WEAK_SHAPE * r.q.by_column) for r in posterior.regressions)
     regressions = tuple(r._replace(q=_point(r.q, r.q.mean)) for r in posterior.regressions)
     posterior = posterior._replace(
@@ -74,9 +88,25 @@ def begin(spec: Spec, posterior: Posterior, state: State) -> tuple[Spec, Posteri
         bias=posterior.bias._replace(var=np.zeros_like(posterior.bias.var)),
     )  # fmt: skip
     sizes = expected_sizes(spec, posterior)
-    hyper = Hyper(Gamma(-1.0, 0.0), posterior.alpha_prior if spec.priors.vague else None, beta, columns, centers=sizes)
+    pooling = posterior.alpha_prior if spec.priors.vague else None
+    hyper = Hyper(Gamma(-1.0, 0.0), pooling, beta, columns, centers=sizes, parameters=_noise_priors(spec, posterior))
     center = np.zeros(posterior.on.shape) if sizes.any() else None
     return replace(spec, point=True), posterior._replace(center=center), start, hyper
+
+
+def _noise_priors(spec: Spec, posterior: Posterior) -> tuple[ParameterPrior, ...]:
+    """Of each relation; under a vague prior that of a few cells with the noise that variational Bayes found.
+
+    Cells of tiny weights say next to nothing of their noise, and it could be anything, or beyond numbers.
+    """
+    prior = spec.parameter_prior._replace(point=True)
+    if max(prior.shape, prior.rate) > VAGUE:
+        return (prior,) * len(spec.ends)
+    noise = (
+        likelihood.noise(likelihood.settled(p, spec.parameter_prior))
+        for likelihood, p in zip(spec.likelihoods, posterior.parameters, strict=True)
+    )
+    return tuple(prior._replace(shape=NOISE_SHAPE, rate=NOISE_SHAPE * s) if s > 0.0 else prior for s in noise)
 
 
 def _first_alpha(spec: Spec, posterior: Posterior, state: State) -> Floats:
@@ -161,12 +191,24 @@ def draw_scales(
         S, h, d = sums[m][np.ix_(k, k)], sums[m, -2, k], mean[m, k]
         if not len(k):
             continue
-        L = np.linalg.cholesky(S + np.diag(d**2 * scales.beta.mean[m, k]))
-        times = np.linalg.solve(L.T, np.linalg.solve(L, h) + rng.standard_normal(len(k)))
+        times = _drawn(S + np.diag(d**2 * scales.beta.mean[m, k]), h, rng)
         step = times - 1.0
         gain[m] = step @ (h - S @ np.ones(len(k)) - 0.5 * S @ step)
         mean[m, k] = times * d
     return posterior._replace(scales=draw_scale_prior(scales._replace(mean=mean), hyper, rng)), gain
+
+
+def _drawn(A: Floats, h: Floats, rng: np.random.Generator) -> Floats:
+    """x ~ N(A⁻¹h, A⁻¹), in units of the diagonal; where rounding leaves A indefinite, one after the other from ones."""
+    unit, noise = np.sqrt(np.maximum(A.diagonal(), 1e-300)), rng.standard_normal(len(h))
+    try:
+        L = np.linalg.cholesky(A / np.outer(unit, unit))
+    except np.linalg.LinAlgError:
+        x = np.ones(len(h))
+        for k in range(len(h)):
+            x[k] += (h[k] - A[k] @ x) / unit[k] ** 2 + noise[k] / unit[k]
+        return x
+    return np.asarray(np.linalg.solve(L.T, np.linalg.solve(L, h / unit) + noise) / unit)
 
 
 def draw_scale_prior(scales: RelationScales, hyper: Hyper, rng: np.random.Generator) -> RelationScales:
@@ -176,25 +218,35 @@ def draw_scale_prior(scales: RelationScales, hyper: Hyper, rng: np.random.Genera
     return scales._replace(beta=points(rng.gamma(hyper.beta.shape + 0.5, size=rate.shape) / rate))
 
 
-def draw_parameters(spec: Spec, posterior: Posterior, measured: Floats, rng: np.random.Generator) -> Posterior:
+def draw_parameters(
+    spec: Spec, posterior: Posterior, hyper: Hyper, measured: Floats, rng: np.random.Generator
+) -> Posterior:
     """What likelihoods can draw from the summed values of their relation, such as τ from the squared residuals."""
-    drawn = [
-        likelihood.drawn(p, float(total), float(n), spec.parameter_prior, rng)
-        for likelihood, p, total, n in zip(spec.likelihoods, posterior.parameters, measured, spec.n_cells, strict=True)
-    ]
+    relations = zip(
+        spec.likelihoods, posterior.parameters, measured.tolist(), spec.n_cells.tolist(), _priors(spec, hyper), strict=True
+    )
+    drawn = [likelihood.drawn(p, total, n, prior, rng) for likelihood, p, total, n, prior in relations]
     return posterior._replace(parameters=tuple(drawn))
 
 
+def _priors(spec: Spec, hyper: Hyper) -> tuple[ParameterPrior, ...]:
+    return hyper.parameters or (spec.parameter_prior,) * len(spec.ends)
+
+
 def draw_bias_prior(spec: Spec, posterior: Posterior, hyper: Hyper, rng: np.random.Generator) -> Posterior:
-    """μ ~ N(Σb/σ²/(1 + n/σ²), 1/(1 + n/σ²)), then 1/σ² ~ Gamma(a + n/2, b + Σ(b − μ)²/2); too few tell nothing."""
+    """μ ~ N(Σb/σ²/(1 + n/σ²), 1/(1 + n/σ²)), then σ² given Σ(b − μ)².
+
+    With λ = `BIAS_SCALE_RATE` its density is that of a generalized inverse Gaussian, (σ²)^(p − 1) e^(−λσ² − R/σ²), of
+    p = −a − n/2 and R = b + Σ(b − μ)²/2.
+    """
     n, scale, sums, biased = spec.n_bias, posterior.bias.scale, posterior.moments, spec.has_bias
     var = 1.0 / (1.0 + n / scale)
     mean = np.where(biased, var * sums.bias_sum / scale + np.sqrt(var) * rng.standard_normal(len(n)), 0.0)
     squares = np.maximum(sums.bias_square - 2.0 * mean * sums.bias_sum + n * mean**2, 0.0)
-    shape = hyper.bias.shape + n / 2.0
-    told = biased & (shape > 0.0)
-    drawn = (hyper.bias.rate + squares / 2.0) / rng.gamma(np.where(told, shape, 1.0))
-    wide = np.where(told, np.maximum(drawn, MIN_BIAS_SCALE), scale)
+    rate = np.maximum(hyper.bias.rate + squares / 2.0, MIN_BIAS_SCALE**2)
+    power, spread = -hyper.bias.shape - n / 2.0, np.sqrt(rate / BIAS_SCALE_RATE)
+    drawn = geninvgauss.rvs(power, 2.0 * BIAS_SCALE_RATE * spread, scale=spread, random_state=rng)
+    wide = np.where(biased, np.maximum(drawn, MIN_BIAS_SCALE), scale)
     return posterior._replace(bias=BiasPrior(mean, np.zeros_like(var), wide))
 
 
@@ -258,16 +310,17 @@ def _columns(old: Regression, w: Floats, prior: Gamma, rng: np.random.Generator)
     return np.where(used, np.where(used, rate, 1.0) / rng.gamma(shape), old.q.by_column)
 
 
-def log_joint(spec: Spec, posterior: Posterior, hyper: Hyper, measured: Floats) -> float:
-    """Log density of cells, factors, biases, coefficients, scales and all precisions, up to a constant.
-
-    `measured` are the summed values of the cells at this draw.
-    """
+def log_cells(spec: Spec, posterior: Posterior, measured: Floats) -> Floats:
+    """Log density of the cells of each relation, (M,), up to a constant; `measured` are their summed values."""
     relations = zip(spec.likelihoods, measured.tolist(), spec.n_cells.tolist(), posterior.parameters, strict=True)
-    total = spec.constant + sum(
-        lik.expected(value, n, p, spec.parameter_prior) + lik.divergence(n, p, spec.parameter_prior)
-        for lik, value, n, p in relations
-    )
+    return np.array([lik.expected(value, n, p, spec.parameter_prior) for lik, value, n, p in relations])
+
+
+def log_joint(spec: Spec, posterior: Posterior, hyper: Hyper, cells: Floats) -> float:
+    """Log density of cells (`log_cells`), factors, biases, coefficients, scales and precisions, up to a constant."""
+    relations = zip(spec.likelihoods, spec.n_cells.tolist(), posterior.parameters, _priors(spec, hyper), strict=True)
+    total = spec.constant + float(cells.sum())
+    total += sum(lik.divergence(n, p, prior) for lik, n, p, prior in relations)
     on, alpha, d, prior = posterior.on, posterior.alpha.mean, spec.n_entities[:, None], posterior.alpha_prior
     total += 0.5 * float((d * np.log(alpha) - alpha * posterior.moments.square)[on].sum())
     free = on & ~spec.unit_variance[:, None]
@@ -283,7 +336,7 @@ def _log_biases(spec: Spec, posterior: Posterior, hyper: Hyper) -> float:
     squares = sums.bias_square - 2.0 * mu * sums.bias_sum + n * mu**2
     each = -0.5 * n * np.log(scale) - squares / (2.0 * scale) - 0.5 * mu**2
     # The density of σ², whose precision has a Gamma prior.
-    each -= (hyper.bias.shape + 1.0) * np.log(scale) + hyper.bias.rate / scale
+    each -= (hyper.bias.shape + 1.0) * np.log(scale) + hyper.bias.rate / scale + BIAS_SCALE_RATE * scale
     return float(each[spec.has_bias].sum())
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from gcmf.gamma import log_density
 from gcmf.model.columns import price
+from gcmf.model.hyper import BIAS_SCALE_RATE
 from gcmf.model.structure import reached
 
 if TYPE_CHECKING:
@@ -94,13 +95,14 @@ def _coefficients(spec: Spec, posterior: Posterior) -> float:
 
 
 def _biases(spec: Spec, posterior: Posterior) -> float:
-    """Σ_layers ⟨log p(b|μ,σ²)⟩ + H(b) + ⟨log p(μ)⟩ + H(μ)."""
+    """Σ_layers ⟨log p(b|μ,σ²)⟩ + H(b) + ⟨log p(μ)⟩ + H(μ) + log p(σ²)."""
     sums, n, scale = posterior.moments, spec.n_bias, posterior.bias.scale
     mu, mu_var = posterior.bias.mean, np.where(spec.has_bias, posterior.bias.var, 1.0)
     mu_square = mu * mu + mu_var
     squares = sums.bias_square - 2.0 * mu * sums.bias_sum + n * mu_square
     layer = sums.bias_log_var + n - n * np.log(scale) - squares / scale
-    return 0.5 * float((layer + np.log(mu_var) - mu_square + 1.0)[spec.has_bias].sum())
+    each = 0.5 * (layer + np.log(mu_var) - mu_square + 1.0) - BIAS_SCALE_RATE * scale
+    return float(each[spec.has_bias].sum())
 
 
 def _point_factors(spec: Spec, posterior: Posterior) -> float:

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 MAX_POOLING = 1e4
 #: σ² of a bias layer never falls below this: at zero the layer could not come back (the data have unit scale).
 MIN_BIAS_SCALE = 1e-6
+#: σ² of a bias layer has the density e^(−σ²): as good as flat where many biases tell of it. Where few do, or their cells
+#: weigh next to nothing, a flat one lets σ² grow without end; and e^b of a count has a mean, E e^(σ²/2), only if the
+#: density falls faster than e^(−σ²/2). Cells of real numbers have unit variance, so that σ² is below 1.
+BIAS_SCALE_RATE = 1.0
 
 
 def update_alpha(spec: Spec, posterior: Posterior, *, pooled: bool = False, held: int = 0) -> Posterior:
@@ -162,7 +166,10 @@ def update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
 
 
 def _update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
-    """Var μ = 1/(1 + n/σ²), mean μ = var Σ b̄/σ²; then σ² = mean[(b̄ − μ̄)² + b̃] + var μ."""
+    """Var μ = 1/(1 + n/σ²), mean μ = var Σ b̄/σ²; then σ² as S = Σ[(b̄ − μ̄)² + b̃] + n var μ has it.
+
+    It is the maximum of −n/2 log σ² − S/(2σ²) − λσ²: S/n, or less where n is small.
+    """
     n, scale, sums, biased = spec.n_bias, posterior.bias.scale, posterior.moments, spec.has_bias
     var = 1.0 / (1.0 + n / scale)
     mean = var * sums.bias_sum / scale
@@ -171,6 +178,7 @@ def _update_bias_prior(spec: Spec, posterior: Posterior) -> Posterior:
         return posterior._replace(bias=BiasPrior(np.where(biased, mean, 0.0), np.zeros_like(var), scale))
     # Entities without a cell hold b = 0 and do not count: Σ (b̄ − μ̄)² is over the n that have one.
     squares = sums.bias_square - 2.0 * mean * sums.bias_sum + n * mean**2
-    wide = np.maximum(squares / n + var, MIN_BIAS_SCALE)
+    S = np.maximum(squares + n * var, 0.0)
+    wide = np.maximum(S / (n / 2.0 + np.sqrt(n**2 / 4.0 + 2.0 * BIAS_SCALE_RATE * S)), MIN_BIAS_SCALE)
     prior = BiasPrior(np.where(biased, mean, 0.0), np.where(biased, var, 0.0), np.where(biased, wide, 1.0))
     return posterior._replace(bias=prior)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Array = NDArray[Any]
 
-#: Cells of each relation by whose θ chains are judged, and the share of them that may be worse than what is told.
+#: Cells of each relation by whose θ chains are judged (every other one of entities that need have no cells there: who
+#: lacks a view is predicted too), and the share of them that may be worse than what is told.
 N_PROBES = 300
 WORST = 0.05
 
@@ -52,8 +53,8 @@ class Recorder:
         self._on = np.zeros(posterior.on.shape)
         self.probes = [_pairs(spec, m, self._rng) for m in range(len(spec.ends))]
 
-    def probe(self, posterior: Posterior, state: State) -> Floats:
-        """θ of the cells by which chains are judged, all relations after each other."""
+    def probe(self, posterior: Posterior, state: State, log_cells: Floats) -> Floats:
+        """By what chains are judged, all relations after each other: θ of some cells, and log p of all."""
         spec, scales = (
             self._spec,
             None if posterior.scales is None else scales_of(posterior.scales, self._spec.directed),
@@ -66,6 +67,7 @@ class Recorder:
                 theirs, _ = scales.scaled(m, 0, theirs, theirs)
             theta = np.einsum("nk,nk->n", state.mean[r][i].astype(np.float64), theirs)
             found.append(theta + state.bias_mean[2 * m][i] + state.bias_mean[spec.layer(m, 1)][j] + spec.offset[m])
+            found.append(log_cells[m : m + 1])
         return np.concatenate(found)
 
     def add(self, posterior: Posterior, state: State) -> None:
@@ -184,7 +186,8 @@ class Recorder:
         assert self._sums is not None
         K = kept[0].scales.shape[1]
         size, ratio = effective_size(chains), r_hat(chains)
-        parts = np.split(np.arange(len(size)), np.cumsum([len(i) for i, _ in self.probes])[:-1])
+        # θ of random cells, and log p of all cells, of each relation.
+        size, ratio = (a.reshape(len(spec.ends), N_PROBES + 1) for a in (size, ratio))
         mates = np.broadcast_to(np.arange(K), (len(spec.ends), K))
         if self._sums.posterior.scales is not None:
             mates = scales_of(self._sums.posterior.scales, spec.directed).mates
@@ -196,8 +199,8 @@ class Recorder:
             parameters=tuple(np.stack([one.parameters[m] for one in kept]) for m in range(len(spec.ends))),
             offset=spec.offset, ends=np.array(spec.ends), mates=np.ascontiguousarray(mates),
             inclusion=self._on / self._sums.n,
-            effective=np.array([np.quantile(size[part], WORST) for part in parts]),
-            r_hat=np.array([np.quantile(ratio[part], 1.0 - WORST) for part in parts]),
+            effective=np.quantile(size[:, :-1], WORST, axis=1),
+            r_hat=np.maximum(np.quantile(ratio[:, :-1], 1.0 - WORST, axis=1), ratio[:, -1]),
         )  # fmt: skip
         posterior, state = self._sums.finish()
         # A factor that was ever on is one of the model's.
@@ -274,9 +277,17 @@ def _unit(spec: Spec, state: State) -> Floats:
 
 
 def _pairs(spec: Spec, m: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Random cells of entities that have data in the relation."""
-    i, j = (np.flatnonzero(spec.in_layer[2 * m + side]) for side in (0, 1))
-    return rng.choice(i, N_PROBES), rng.choice(j, N_PROBES)
+    """Random cells of entities with data: in the relation, and of every second cell in any."""
+    there, anywhere = (
+        [rng.choice(np.flatnonzero(of_side), N_PROBES) for of_side in sides]
+        for sides in (
+            [spec.in_layer[2 * m + side] for side in (0, 1)],
+            [spec.observed[e] for e in spec.ends[m]],
+        )
+    )  # fmt: skip
+    second = np.arange(N_PROBES) % 2 == 1
+    i, j = (np.where(second, *pair) for pair in zip(anywhere, there, strict=True))
+    return i, j
 
 
 def _links(spec: Spec, posterior: Posterior, state: State) -> list[Link]:
