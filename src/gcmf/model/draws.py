@@ -95,12 +95,13 @@ class Draws(NamedTuple):
     def each(self, m: int, i: Indices, j: Indices, *, grid: bool = False) -> Iterator[tuple[Floats, Floats]]:
         """Yield θ of cells and the likelihood's parameters, draw by draw; `grid`: of all rows i with all columns j."""
         for s in range(self.n):
-            u, p, b, d = self.sides(m, i, j, s)
-            if grid:
-                theta = (u @ p.T + b[:, None] + d).astype(np.float64)
-            else:
-                theta = (np.einsum("nk,nk->n", u, p) + b + d).astype(np.float64)
-            yield theta + self.offset[m], self.parameters[m][s]
+            yield self.one(m, i, j, s, grid=grid), self.parameters[m][s]
+
+    def one(self, m: int, i: Indices, j: Indices, s: int, *, grid: bool = False) -> Floats:
+        """θ of cells in draw s."""
+        u, p, b, d = self.sides(m, i, j, s)
+        theta = u @ p.T + b[:, None] + d if grid else np.einsum("nk,nk->n", u, p) + b + d
+        return np.asarray(theta.astype(np.float64) + self.offset[m])
 
     def sides(self, m: int, i: Indices, j: Indices, s: int) -> tuple[Array, Array, Array, Array]:
         """Factors of rows i of relation m in draw s, of columns j as rows see them, and the biases of both."""
