@@ -339,7 +339,7 @@ def _check_origin(origin: Origin, fitted: Fitted) -> None:
     """Refuse what new rows could not be drawn from."""
     biased = fitted.terms is not None and fitted.terms.biased
     refuse_faults({
-        "draws/origin/turn cannot be undone": not bool((np.abs(np.linalg.det(origin.turn)) > 0).all()),
+        "draws/origin/turn cannot be undone": bool((np.linalg.slogdet(origin.turn)[0] == 0).any()),
         "draws/origin/precision is not above zero": not bool((origin.precision[origin.on] > 0).all()),
         "draws/origin/bias_prior holds a variance that is not above zero": bool(
             (origin.bias_prior[:, 1, biased] <= 0).any()
