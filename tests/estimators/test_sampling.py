@@ -272,11 +272,11 @@ def test_rankings_are_those_of_predictions_and_draws(model, name, to):
         at = np.quantile(theta, level, axis=0)
         wanted[by] = f.likelihoods[m].mean(at, np.zeros_like(at)) * f.scale[m] + f.center[m]
     for by, values in wanted.items():
-        values = values if to == "rows" else values.T
+        scores = values if to == "rows" else values.T
         found = model.recommend(name, n=3, by=by, to=to, exclude_seen=False)
-        best = -np.sort(-values, axis=1)[:, :3]
+        best = -np.sort(-scores, axis=1)[:, :3]
         np.testing.assert_allclose(found.score.to_numpy().reshape(-1, 3), best, rtol=1e-5)
-        np.testing.assert_allclose(values[found.id, found.item], found.score, rtol=1e-5)
+        np.testing.assert_allclose(scores[found.id, found.item], found.score, rtol=1e-5)
 
 
 def test_a_ranking_by_sample_is_one_draw_of_the_posterior(model):
@@ -291,7 +291,7 @@ def test_a_ranking_by_sample_is_one_draw_of_the_posterior(model):
 
 def test_the_best_of_sparse_rows_is_not_missed():
     rng = np.random.default_rng(5)
-    x = (rng.random((60, 300)) < 1 / (1 + np.exp(2.0 - 2.0 * rng.normal(size=(60, 2)) @ rng.normal(size=(2, 300)))))
+    x = rng.random((60, 300)) < 1 / (1 + np.exp(2.0 - 2.0 * rng.normal(size=(60, 2)) @ rng.normal(size=(2, 300))))
     x = np.where(rng.random(x.shape) < 0.08, x, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

@@ -172,7 +172,7 @@ def folded(
         if fitted.draws is None:
             rows = fold(fitted, e, met, expected_rows(fitted, e, n, features), engine_of(model))
         else:
-            rows = fold_drawn(fitted, e, met, n, features, engine_of(model))
+            rows = fold_drawn(fitted, e, met, engine_of(model), n=n, features=features)
     known = fitted.vocabularies[entity].index(ids) >= 0
     beside = any(r == c == e for r, c in fitted.ends)
     if beside and known.any():

@@ -212,7 +212,5 @@ def _less_factor(model: GCMF, k: int) -> GCMF:
         terms = terms._replace(var=tuple(a * keep.astype(a.dtype) for a in terms.var))
     if draws is not None:
         draws = draws._replace(factors=tuple(a * keep.astype(a.dtype) for a in draws.factors))
-    less._fitted = replace(
-        fitted, mean=mean, var=var, prior_var=fitted.prior_var * keep, terms=terms, draws=draws
-    )
+    less._fitted = replace(fitted, mean=mean, var=var, prior_var=fitted.prior_var * keep, terms=terms, draws=draws)
     return less

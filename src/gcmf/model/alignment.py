@@ -1,4 +1,4 @@
-"""Draws on the axes of one of them: factors are known up to what leaves every predictor as it is, and draws wander there.
+"""Draws on the axes of one of them: factors are known up to what leaves predictors as they are, and wander there.
 
 θ = Σ_k d_mk u_ik v_jk stays as it is if factors of the same sets and relations are turned together, u ← u R; if u is
 multiplied by t and v by 1/t; if two factors change places; and if what a scale d does is done by the factors, where no
@@ -127,7 +127,7 @@ class _Drawn(NamedTuple):
     """What is known of a draw, with its factors in the places of those that they are to be near to."""
 
     cross: Floats
-    """Σ_i of the products of factors, those of the axes by those of the draw, over the number of entities, (E, K, K)."""
+    """Mean products of factors over entities, those of the axes by those of the draw, (E, K, K)."""
     square: Floats
     """Mean squares, (E, K)."""
     on: Truth
@@ -139,9 +139,7 @@ class _Drawn(NamedTuple):
     """(M, K)."""
 
     @classmethod
-    def of(
-        cls, spec: Spec, posterior: Posterior, cross: Floats, square: Floats, place: NDArray[np.intp]
-    ) -> _Drawn:
+    def of(cls, spec: Spec, posterior: Posterior, cross: Floats, square: Floats, place: NDArray[np.intp]) -> _Drawn:
         on, scales, own = posterior.on[:, place], posterior.scales, np.arange(len(place))
         shape = len(spec.ends), len(place)
         if scales is None:

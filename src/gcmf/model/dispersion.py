@@ -56,7 +56,7 @@ def overdispersed(
         p = likelihood.settled(posterior.parameters[m], spec.parameter_prior)
         squares, expected, chance = 0.0, 0.0, 0.0
         for (i, j, value), weight in sample(data.relations[spec.schema.relations[m].name].cells, most_cells(draws)):
-            biases, parts = predictors(spec, posterior, state, m, (i, j), draws)
+            biases, parts = predictors(spec, posterior, state, m, (i, j), draws=draws)
             theta = biases + parts.sum(axis=1)
             certain = np.zeros_like(theta)
             variance = likelihood.variance(theta, certain, p)

@@ -104,8 +104,8 @@ def _of_centers(fitted: Fitted, origin: Origin, s: int, layer: int, u: Floats) -
     return np.asarray((u if side else u + mine) @ (origin.scales[s, m] * other))
 
 
-def fold_drawn(
-    fitted: Fitted, e: int, met: Sequence[Met], n: int, features: Features | None, engine_of: EngineOf
+def fold_drawn(  # noqa: PLR0913 - whom to draw, and from what
+    fitted: Fitted, e: int, met: Sequence[Met], engine_of: EngineOf, *, n: int, features: Features | None
 ) -> Rows:
     """Draw the factors and biases of n new entities of set e beside every draw, given their cells; else its prior."""
     (draws, origin), layers, rng = origin_of(fitted), layers_of(fitted, e), np.random.default_rng(_SEED)
@@ -127,7 +127,7 @@ def fold_drawn(
             b, _ = of_layers(layers, met, (b, b), (state.bias_mean, state.bias_mean))
         u -= origin.center[s, e]
         b += np.stack([_of_centers(fitted, origin, s, layer, u) for layer in layers], axis=1)
-        factors[s], biases[s] = u @ origin.turn[s, e], _linked(fitted, (s, e), b, seen, prior, rng)
+        factors[s], biases[s] = u @ origin.turn[s, e], _linked(fitted, (s, e), b, seen=seen, prior=prior, rng=rng)
     return Rows(
         factors.mean(axis=0), factors.var(axis=0), biases.mean(axis=0), biases.var(axis=0),
         drawn=DrawnRows(factors.astype(np.float32), biases.astype(np.float32)),
@@ -144,9 +144,10 @@ def _draw(engine: Engine, given: Given, rng: np.random.Generator, *, plain: bool
 
 
 def _linked(  # noqa: PLR0913 - whose biases, and what is known of them
-    fitted: Fitted, at: tuple[int, int], b: Floats, seen: NDArray[np.bool_], prior: Expected, rng: np.random.Generator
-) -> Floats:
-    """Biases without cells of who has some in other relations, given those, where biases go together; all else as is."""
+    fitted: Fitted, at: tuple[int, int], b: Floats, *, seen: NDArray[np.bool_], prior: Expected,
+    rng: np.random.Generator,
+) -> Floats:  # fmt: skip
+    """Biases b; those without cells, of who has some in other relations, are drawn given these, if they go together."""
     (s, e), (_, origin) = at, origin_of(fitted)
     layers = layers_of(fitted, e)
     sigma = terms_of(fitted).links[np.ix_(layers, layers)]

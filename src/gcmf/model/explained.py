@@ -47,20 +47,18 @@ class Explained(NamedTuple):
     """What the whole model explains, (M,)."""
 
 
-def explain(
-    spec: Spec, posterior: Posterior, state: State, data: Collection, draws: Draws | None = None
-) -> Explained:
+def explain(spec: Spec, posterior: Posterior, state: State, data: Collection, draws: Draws | None = None) -> Explained:
     """1 − D/D₀ for biases, each factor and all together; D the deviance, D₀ that of the mean alone.
 
     D is taken at the expected θ, of a sampled model the mean over its draws; so are its parts.
     """
-    rows = [_relation(spec, posterior, state, data, m, draws) for m in range(len(spec.ends))]
+    rows = [_relation(spec, posterior, state, data, m, draws=draws) for m in range(len(spec.ends))]
     bias, factors, total = zip(*rows, strict=True)
     return Explained(np.array(bias), np.stack(factors), np.array(total))
 
 
 def predictors(  # noqa: PLR0913 - what a model is made of, and of which cells
-    spec: Spec, posterior: Posterior, s: State, m: int, cells: tuple[Indices, Indices], draws: Draws | None = None
+    spec: Spec, posterior: Posterior, s: State, m: int, cells: tuple[Indices, Indices], *, draws: Draws | None = None
 ) -> tuple[Floats, Floats]:
     """What θ of cells (i, j) of relation m is made of: biases and offset (n,), and each factor's part (n, K)."""
     (r, c), (i, j), scales = spec.ends[m], cells, posterior.scales
@@ -75,7 +73,7 @@ def predictors(  # noqa: PLR0913 - what a model is made of, and of which cells
 
 
 def _relation(  # noqa: PLR0913 - what a model is made of, and of which relation
-    spec: Spec, posterior: Posterior, s: State, data: Collection, m: int, draws: Draws | None
+    spec: Spec, posterior: Posterior, s: State, data: Collection, m: int, *, draws: Draws | None
 ) -> tuple[float, Floats, float]:
     likelihood, relation, K = spec.likelihoods[m], data.relations[spec.schema.relations[m].name], posterior.n_factors
     settled = likelihood.settled(posterior.parameters[m], spec.parameter_prior)
@@ -88,7 +86,7 @@ def _relation(  # noqa: PLR0913 - what a model is made of, and of which relation
     for (i, j, value), weight in sample(relation.cells, most_cells(draws)):
         x = (value.astype(np.float64) - spec.center[m]) / spec.scale[m]
         low, high = min(low, x.min()), max(high, x.max())
-        b, p = predictors(spec, posterior, s, m, (i, j), draws)
+        b, p = predictors(spec, posterior, s, m, (i, j), draws=draws)
         plain += float(weighed(weight, deviance(x, np.full_like(x, spec.offset[m]))))
         base += float(weighed(weight, deviance(x, b)))
         alone += weighed(weight, deviance(x[:, None], b[:, None] + p))

@@ -39,8 +39,9 @@ def pack_kept(kept: list[Kept]) -> dict[str, Any]:
     """All states side by side: arrays whose first axis counts them."""
     if not kept:
         return {}
+    columns = zip(Kept._fields, zip(*kept, strict=True), strict=True)
     return {name: [np.stack(each) for each in zip(*values, strict=True)] if isinstance(values[0], list)
-            else np.stack(values) for name, values in zip(Kept._fields, zip(*kept, strict=True), strict=True)}  # fmt: skip
+            else np.stack(values) for name, values in columns}  # fmt: skip
 
 
 def unpack_kept(like: Kept, values: dict[str, Any]) -> list[Kept]:

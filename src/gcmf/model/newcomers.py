@@ -255,6 +255,7 @@ def first_state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows
 
 
 def given_rows(fitted: Fitted, e: int, met: Sequence[Met], sets: list[int], prior: Expected) -> Given:
+    """What a sweep over new entities takes as fixed; those whom they meet are not swept."""
     terms, layers = terms_of(fitted), layers_of(fitted, e)
     rows, precision, bias_precision = prior
     columns = [layers.index(2 * of.relation + of.side) for of in met]

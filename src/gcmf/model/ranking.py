@@ -161,7 +161,7 @@ def recommend(
         theta = None
         if q.by == "sample" and fitted.draws is None:
             theta = np.einsum("nk,nk->n", queries[of + part.start], items[which]) + fitted.offset[q.m]
-        return _in_order(fitted, q, of + part.start, which, theta, which_draw)
+        return _in_order(fitted, q, of + part.start, which, theta=theta, which_draw=which_draw)
 
     return _in_blocks(best, (len(q.asked), len(q.candidates)), n_threads)
 
@@ -280,7 +280,7 @@ def _shortlist(values: Array, n: int) -> tuple[Indices, Indices]:
 
 
 def _in_order(  # noqa: PLR0913 - a short list, and what it is ordered by
-    fitted: Fitted, q: Question, of: Indices, which: Indices, theta: Floats | None, which_draw: int | None
+    fitted: Fitted, q: Question, of: Indices, which: Indices, *, theta: Floats | None, which_draw: int | None
 ) -> Ranked:
     """Score a short list once more, exactly, and keep the n best of each that was asked."""
     items = q.candidates[which]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
+    Covariates = Any
+    """An array or a sparse array of features of one entity; None where nothing is known of it."""
 
 
 class OwnCells(NamedTuple):
@@ -66,17 +68,17 @@ def by_factors(fitted: Fitted, m: int, i: int, j: int) -> tuple[float, float, Fl
 
 
 def by_cells(
-    fitted: Fitted, target: tuple[int, int, int, int], own: Sequence[OwnCells], features: Any | None
+    fitted: Fitted, target: tuple[int, int, int, int], own: Sequence[OwnCells], features: Covariates
 ) -> Reasons:
     """What θ of the cell owes to the cells of the entity on one side; `target` is relation, side, entity, partner.
 
-    `features` are the covariates of the entity, (1, p), if they are known. Of a sampled model each part is its mean over
-    draws: "rest" is then also what rows differ by from their expectations, given all else.
+    `features` are the covariates of the entity, (1, p), or None. Of a sampled model each part is its mean over draws:
+    "rest" is then also what rows differ by from their expectations, given all else.
     """
     draws = fitted.draws
     if draws is None:
         return _by_cells(fitted, target, own, features)
-    m, side, i, j = target
+    m, side, _, j = target
     ends, layer = {fitted.ends[m][side]}, 2 * m + 1 - side
     ends |= {fitted.ends[cells.relation][1 - cells.side] for cells in own} | {fitted.ends[m][1 - side]}
     found = []
@@ -92,7 +94,7 @@ def by_cells(
 
 
 def _by_cells(
-    fitted: Fitted, target: tuple[int, int, int, int], own: Sequence[OwnCells], features: Any | None
+    fitted: Fitted, target: tuple[int, int, int, int], own: Sequence[OwnCells], features: Covariates
 ) -> Reasons:
     m, side, i, j = target
     e = fitted.ends[m][side]
@@ -129,7 +131,7 @@ def _by_cells(
     return Reasons(parts, prior, linked, share - linked - prior - sum(float(part.sum()) for part in parts))
 
 
-def _prior(fitted: Fitted, e: int, features: Any | None) -> tuple[Floats, Floats]:
+def _prior(fitted: Fitted, e: int, features: Covariates) -> tuple[Floats, Floats]:
     """Precision of the prior of factors that are on and of all biases, as a matrix, and precision times mean."""
     terms, layers, on = terms_of(fitted), layers_of(fitted, e), fitted.on[e]
     scale = np.where(terms.biased[layers], terms.bias_prior[1, layers], 1.0)

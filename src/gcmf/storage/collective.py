@@ -155,11 +155,9 @@ def schema_matcher(document: dict[str, Any]) -> Matcher:
             return f"{dim} of relation {n}"
         if dim.endswith("+1"):
             return f"{member_of(dim[:-2], n)} and one more"
-        if dim == "features":
-            return f"features of {entities[n]!r}"
-        if dim == "known features":
-            has = "covariates" in document["entities"][n]
-            return member_of("features", n) if has else "no features"
+        if dim in ("features", "known features"):
+            none = dim == "known features" and "covariates" not in document["entities"][n]
+            return "no features" if none else f"features of {entities[n]!r}"
         if dim not in ("members", "ends", "columns"):
             return dim
         if dim == "members":
