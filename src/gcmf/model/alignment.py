@@ -59,16 +59,16 @@ class Axes:
         t, R = np.ones(square.shape), np.tile(np.eye(len(place)), (len(square), 1, 1))
         for group in _alike(np.concatenate([drawn.on, self.on, drawn.seen])):
             for sets, relations in _connected(self._spec.ends, drawn.seen[:, group[0]]):
-                found = self._sizes(drawn, (sets, relations), group)
+                found, at = self._sizes(drawn, (sets, relations), group), np.array(sets)
                 if found is None:
                     # Nothing turns. Each set has the sign and the size for itself: scales make up for it.
-                    size, sign = drawn.square[np.ix_(sets, group)], drawn.cross[sets][:, group, group]
-                    t[np.ix_(sets, group)] = np.where(sign < 0, -1.0, 1.0) / np.sqrt(np.where(size > 0, size, 1.0))
+                    size, sign = drawn.square[np.ix_(at, group)], drawn.cross[at][:, group, group]
+                    t[np.ix_(at, group)] = np.where(sign < 0, -1.0, 1.0) / np.sqrt(np.where(size > 0, size, 1.0))
                     continue
-                t[np.ix_(sets, group)] = found
-                blocks = drawn.cross[np.ix_(sets, group, group)] * found[:, None]
+                t[np.ix_(at, group)] = found
+                blocks = drawn.cross[np.ix_(at, group, group)] * found[:, None]
                 left, _, right = np.linalg.svd(blocks.sum(axis=0))
-                R[np.ix_(sets, group, group)] = (left @ right).T
+                R[np.ix_(at, group, group)] = (left @ right).T
         T = np.empty_like(R)
         T[:, place] = t[:, :, None] * R
         scales = drawn.scales
@@ -109,7 +109,7 @@ class Axes:
             return None
         found, first = np.stack([t[e] for e in sets]), np.array([color[e] == 0 for e in sets])
         if not self._spec.unit_variance[sets].any():
-            square = drawn.square[np.ix_(sets, group)] * found**2
+            square = drawn.square[np.ix_(np.array(sets), group)] * found**2
             here, there = square[first].sum(axis=0), square[~first].sum(axis=0)
             known = (here > 0) & (there > 0)
             s = np.where(known, np.where(known, there, 1.0) / np.where(known, here, 1.0), 1.0) ** 0.25
@@ -119,7 +119,7 @@ class Axes:
     def _scaled(self, drawn: _Drawn, part: tuple[list[int], list[int]], group: Array) -> bool:
         """Whether scales are more than what the factors could do as well: relations form a cycle."""
         sets, relations = part
-        lost = bool((drawn.scales[np.ix_(relations, group)] == 0).any())
+        lost = bool((drawn.scales[np.ix_(np.array(relations), group)] == 0).any())
         return drawn.has_scales and (len(relations) >= len(sets) or lost)
 
 

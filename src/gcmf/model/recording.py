@@ -205,7 +205,7 @@ class Recorder:
         spec, kept = self._spec, self._kept
         assert self._sums is not None
         K = kept[0].scales.shape[1]
-        stacked = {name: tuple(a) if isinstance(a, list) else a for name, a in pack_kept(kept).items()}
+        stacked: dict[str, Any] = {name: tuple(a) if isinstance(a, list) else a for name, a in pack_kept(kept).items()}
         size, ratio = effective_size(chains), r_hat(chains)
         parts = np.split(np.arange(len(size)), np.cumsum([len(i) for i, _ in self.probes])[:-1])
         mates = np.broadcast_to(np.arange(K), (len(spec.ends), K))

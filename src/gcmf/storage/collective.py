@@ -313,7 +313,9 @@ def _read_draws(written: dict[str, Any], fitted: Fitted) -> Draws:
         refuse("draws/factors", "float16", "float32, or a unit of each,")
     origin = None
     if "origin" in written:
-        parts = {name: tuple(part) if isinstance(part, list) else part for name, part in written["origin"].items()}
+        parts: dict[str, Any] = {
+            name: tuple(part) if isinstance(part, list) else part for name, part in written["origin"].items()
+        }
         origin = Origin(**parts)
         _check_origin(origin, fitted)
     draws = Draws(
