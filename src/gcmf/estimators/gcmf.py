@@ -332,8 +332,8 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         "bias" is what the biases explain alone, a factor's column what it adds to them by itself, "total" the
         whole model; factors that overlap make the columns sum to more or less than the total. Measured on the
-        training cells; where a relation has more than 200,000 (of a sampled model: 20 million over its draws, at least
-        20,000), on that many drawn at random, the same in every fit. It is what the expected predictor θ explains, of a
+        training cells; where a relation has more than 200,000 (of a sampled model: 8 million over its draws, at least
+        10,000), on that many drawn at random, the same in every fit. It is what the expected predictor θ explains, of a
         sampled model the mean of its draws. Columns that were standardized count alike. `weak=True` shows the weak
         factors too, see `structure`.
         """

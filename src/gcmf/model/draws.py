@@ -88,6 +88,11 @@ class Draws(NamedTuple):
         """Number of states."""
         return len(self.scales)
 
+    @property
+    def unit(self) -> Floats:
+        """What factors are in units of, (E, K): nothing but one, so that none is cut off."""
+        return np.ones((len(self.factors), self.scales.shape[2]))
+
     def linear_predictors(self, m: int, i: Indices, j: Indices) -> Floats:
         """Return θ of cells (i, j) of relation m in every draw, (S, n); position −1 is an entity known by its prior."""
         return np.stack([theta for theta, _ in self.each(m, i, j)])

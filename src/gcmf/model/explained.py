@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 #: Cells per relation that are looked at; of larger relations so many are drawn at random, always the same ones.
 MAX_CELLS = 200_000
 #: Of a sampled model so many times draws, and at least so many.
-MAX_DRAWN, MIN_CELLS = 20_000_000, 20_000
+MAX_DRAWN, MIN_CELLS = 8_000_000, 10_000
 _SEED = 0
 #: Cells at a time.
 _CHUNK = 10_000
