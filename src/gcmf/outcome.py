@@ -141,7 +141,7 @@ class Fit:
         return " ".join(filter(None, said)) or None
 
     def _overdispersed(self, data: Collection) -> str | None:
-        found = overdispersed(self.spec, self.posterior, self.state, data)
+        found = overdispersed(self.spec, self.posterior, self.state, data, self.draws)
         if not found:
             return None
         advice = dict.fromkeys(self.spec.likelihoods[m].if_overdispersed for m in found)

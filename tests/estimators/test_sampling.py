@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import gcmf
-from gcmf.errors import ConvergenceWarning, OptionError
+from gcmf.errors import ConvergenceWarning, DataError, OptionError
+from gcmf.io.variants import _less_factor
 from gcmf.model import draws as draws_module
 from gcmf.outcome import Status
 
@@ -186,3 +188,206 @@ def test_draws_of_data_in_which_nothing_is_found(n_factors):
         assert all(np.isfinite(part).all() for part in model.predict(name, interval=0.9))
     # There is nothing but noise of variance one.
     assert np.abs(np.asarray(model.predict("right"))).max() < 1.5
+
+
+# --- an answer of a sampled model is an average over draws of that answer -------------------------------------
+
+
+def turning(noise=1.0):
+    """Three factors of equal size, which no data tell from turned ones: draws wander over all of their turns."""
+    rng = np.random.default_rng(3)
+    u, v = (np.linalg.qr(rng.normal(size=(n, 3)))[0] * n**0.5 for n in (40, 25))
+    x = u @ v.T + noise * rng.normal(size=(40, 25))
+    x[rng.random(x.shape) < 0.3] = np.nan
+    return x
+
+
+def turned(x, **options):
+    options = {"inference": "gibbs", "n_samples": 800, "random_state": 0, "progress": False, "n_threads": 1, **options}
+    return gcmf.GCMF(**options).fit(gcmf.Relation("x", "a", "b", x))
+
+
+@pytest.fixture(scope="module")
+def wandering():
+    return turned(turning())
+
+
+def test_tables_of_factors_do_not_decay_with_more_draws(wandering):
+    """Activity was 0.94 by variational Bayes, 0.85 with 200 draws and 0.5 with 2,000; all that uses factors fell."""
+    plain, few = turned(turning(), inference="vb"), turned(turning(), n_samples=100)
+    for entity in ("a", "b"):
+        activity = np.array([model.structure()[entity] for model in (plain, few, wandering)])
+        assert (activity > 0.88).all()
+        np.testing.assert_allclose(activity[1], activity[2], atol=0.02)
+        sizes = np.array([model.factors(entity).std() for model in (plain, few, wandering)])
+        np.testing.assert_allclose(sizes[1:], sizes[[0, 0]], rtol=0.1)
+    strengths = np.array([model.strengths().to_numpy()[0] for model in (plain, few, wandering)])
+    np.testing.assert_allclose(strengths[1:], strengths[[0, 0]], rtol=0.06)
+    alike = np.array([model.similar("a", n=1).score.mean() for model in (plain, few, wandering)])
+    np.testing.assert_allclose(alike, alike[0], rtol=0.06)
+
+
+def test_what_is_explained_is_what_predictions_explain(wandering):
+    x, table = turning(), wandering.variance_explained().loc["x"]
+    residual, whole = x - wandering.predict("x"), x - np.nanmean(x)
+    assert table["total"] == pytest.approx(1.0 - np.nansum(residual**2) / np.nansum(whole**2), abs=1e-5)
+    # Factors that do not overlap add up.
+    assert table.drop("total").sum() == pytest.approx(table["total"], abs=0.03)
+
+
+def test_draws_are_on_the_axes_of_their_means(wandering):
+    """Each draw has the factors that the table has, one by one."""
+    draws, mean = wandering.fitted_.draws, wandering.fitted_.mean
+    for e in (0, 1):
+        product = np.einsum("dk,sdl->skl", mean[e], draws.factors[e][:, :-1])
+        size = np.linalg.norm(mean[e], axis=0)[:, None] * np.linalg.norm(draws.factors[e][:, :-1], axis=1)[:, None]
+        cosine = product / size
+        assert np.diagonal(cosine, axis1=1, axis2=2).min() > 0.75
+        np.testing.assert_allclose(draws.factors[e][:, :-1].mean(axis=0), mean[e], atol=1e-4)
+
+
+def test_reasons_add_up(model):
+    data = tables()[1]
+    draws, f = model.fitted_.draws, model.fitted_
+    for m, (name, row, col) in enumerate([("x", 3, 4), ("traits", 3, 2)]):
+        theta = draws.linear_predictors(m, np.array([row]), np.array([col])).mean() * f.scale[m] + f.center[m]
+        totals = model.explain(name, row, col, data=data).groupby("by").contribution.sum()
+        assert set(totals.index) == {"factors", "row cells", "column cells"}
+        np.testing.assert_allclose(totals, theta, rtol=1e-5)
+    assert theta == pytest.approx(model.sample("traits", 3, 2, 4000, of="predictor", random_state=0).mean(), abs=0.1)
+    reasons = model.explain("x", 3, 4, data=data)
+    rest = reasons[reasons.part == "rest"].contribution
+    assert (rest.abs() < 0.5).all()  # of cells with deviation 6: what rows of draws differ by from expectations
+
+
+@pytest.mark.parametrize("to", ["rows", "cols"])
+@pytest.mark.parametrize("name", ["x", "traits"])
+def test_rankings_are_those_of_predictions_and_draws(model, name, to):
+    """Short lists were made by products of mean factors, bounds of independent normals: both missed the best."""
+    f, m = model.fitted_, ["x", "traits"].index(name)
+    shape = model.predict(name).shape
+    theta = f.draws.linear_predictors(m, *(a.ravel() for a in np.indices(shape))).reshape(-1, *shape)
+    wanted = {"mean": model.predict(name)}
+    for by, level in (("lower", 0.1), ("upper", 0.9)):
+        at = np.quantile(theta, level, axis=0)
+        wanted[by] = f.likelihoods[m].mean(at, np.zeros_like(at)) * f.scale[m] + f.center[m]
+    for by, values in wanted.items():
+        scores = values if to == "rows" else values.T
+        found = model.recommend(name, n=3, by=by, to=to, exclude_seen=False)
+        best = -np.sort(-scores, axis=1)[:, :3]
+        np.testing.assert_allclose(found.score.to_numpy().reshape(-1, 3), best, rtol=1e-5)
+        np.testing.assert_allclose(scores[found.id, found.item], found.score, rtol=1e-5)
+
+
+def test_a_ranking_by_sample_is_one_draw_of_the_posterior(model):
+    f, found = model.fitted_, model.recommend("x", n=30, by="sample", exclude_seen=False, random_state=3)
+    scores = found.set_index(["id", "item"]).score.unstack().to_numpy()
+    theta = f.draws.linear_predictors(0, *(a.ravel() for a in np.indices((40, 30)))).reshape(-1, 40, 30)
+    away = np.abs(theta * f.scale[0] + f.center[0] - scores).max(axis=(1, 2))
+    assert (away < 1e-5).sum() == 1
+    other = model.recommend("x", n=30, by="sample", exclude_seen=False, random_state=4)
+    assert not found.score.equals(other.score)
+
+
+def test_the_best_of_sparse_rows_is_not_missed():
+    rng = np.random.default_rng(5)
+    x = rng.random((60, 300)) < 1 / (1 + np.exp(2.0 - 2.0 * rng.normal(size=(60, 2)) @ rng.normal(size=(2, 300))))
+    x = np.where(rng.random(x.shape) < 0.08, x, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = gcmf.GCMF(4, **OPTIONS).fit(gcmf.Relation("x", "a", "b", x, "bernoulli"))
+    best = model.recommend("x", n=1, exclude_seen=False)
+    np.testing.assert_allclose(best.score, model.predict("x").max(axis=1), rtol=1e-6)
+
+
+def test_a_row_that_is_folded_in_again_predicts_like_itself(wandering):
+    x, f = turning(), wandering.fitted_
+    i = np.flatnonzero(np.isfinite(x[4]))
+    new = wandering.fold_in("a", {"x": (np.full(len(i), 99), i, x[4, i])})
+    mean, std = new.predict("x", 99, np.arange(25), return_std=True)
+    before, wide = wandering.predict("x", 4, np.arange(25), return_std=True)
+    assert np.sqrt(np.mean((mean - before) ** 2)) < 0.05 * before.std()
+    np.testing.assert_allclose(std, wide, rtol=0.06)
+    np.testing.assert_allclose(new.factors(), wandering.factors("a").loc[[4]], atol=0.05)
+    np.testing.assert_allclose(new.factors(std=True), wandering.factors("a", std=True).loc[[4]], rtol=0.2)
+    assert new.recommend("x", n=1, exclude_seen=False).item.item() == int(mean.argmax())
+    assert new.similar(n=1).item.item() == 4
+    assert new._answers.fitted_.draws.factors[0].shape == (f.draws.n, 2, 3)
+    # Beside the others, nothing of theirs moves.
+    both = new.together()
+    np.testing.assert_array_equal(both.predict("x")[:40], wandering.predict("x"))
+    np.testing.assert_array_equal(both.predict("x", 99, np.arange(25)), mean)
+
+
+def test_a_row_without_cells_is_anybody(wandering):
+    new = wandering.fold_in("a", {"x": (["few"], [3], [0.5])})
+    far = np.abs(new.predict("x", "few", np.arange(25)) - wandering.predict("x", "?", np.arange(25), unknown="prior"))
+    assert far.max() < 1.5  # of cells with deviation 2
+    _, wide = new.predict("x", "few", 5, return_std=True)
+    _, known = wandering.predict("x", 4, 5, return_std=True)
+    assert wide > 1.2 * known
+
+
+def test_new_rows_of_every_kind_of_cell(model):
+    """Cells of 0/1 too, biases of a relation in which a row has none, and columns beside rows."""
+    _, data = tables()
+    x, traits = (relation.raw for relation in data)
+    at = {name: np.flatnonzero(raw.i[:] == 2) for name, raw in (("x", x), ("traits", traits))}
+    cells = {"x": (["new"] * len(at["x"]), x.j[:][at["x"]], x.x[at["x"]]),
+             "traits": (["new"] * len(at["traits"]), traits.j[:][at["traits"]], traits.x[at["traits"]])}  # fmt: skip
+    new = model.fold_in("a", cells)
+    for name, scale in (("x", 3.0), ("traits", 0.5)):
+        away = new.predict(name, "new", None)[0] - model.predict(name, 2, None)[0]
+        assert np.sqrt(np.mean(away**2)) < 0.35 * scale
+    # Without traits there is the prior of their biases, and what ratings say of the factors.
+    some = model.fold_in("a", {"x": cells["x"]})
+    assert ((some.predict("traits", "new", None) > 0) & (some.predict("traits", "new", None) < 1)).all()
+    movie = model.fold_in("b", {"x": (["film"] * 3, [0, 1, 2], [10.0, 12.0, 9.0])})
+    assert movie.predict("x", None, "film").shape == (40, 1)
+
+
+def test_an_update_draws_new_entities_and_leaves_all_others(wandering, tmp_path):
+    grown = gcmf.GCMF(inference="gibbs").set_params(**wandering.get_params())
+    grown._settle(wandering.fitted_, wandering.elbo_trace_, wandering.status_)
+    grown.update({"x": ([99, 99, 7], [0, 1, 98], [1.0, 2.0, 0.5])})
+    np.testing.assert_array_equal(grown.predict("x", np.arange(40), np.arange(25), grid=True), wandering.predict("x"))
+    assert grown.fitted_.draws.factors[0].shape[1:] == (42, 3)
+    assert grown.fitted_.draws.factors[1].shape[1:] == (27, 3)
+    assert 0 not in grown.recommend("x", [99], 25).item.tolist()
+    grown.save(tmp_path / "m.gcmf")
+    np.testing.assert_array_equal(gcmf.load(tmp_path / "m.gcmf").predict("x"), grown.predict("x"))
+
+
+@pytest.mark.parametrize(("row", "col", "both"), [(5, 7, "known"), ("new", "film", "new")])
+def test_an_update_with_cells_that_draws_cannot_take_is_refused(model, row, col, both):
+    with pytest.raises(DataError, match=f"are both {both} to the model.*fit\\(data, start=model\\)"):
+        model.update({"x": ([row], [col], [1.0])})
+
+
+def test_a_model_less_a_factor_predicts_without_it(wandering):
+    less = _less_factor(wandering, 1)
+    parts = wandering.fitted_.draws.parts(0, np.array([3]), np.array([4]))
+    scale = wandering.fitted_.scale[0]
+    gone = wandering.predict("x", 3, 4) - less.predict("x", 3, 4)
+    assert gone == pytest.approx(parts[2][0, 1] * scale, rel=1e-4)
+    assert abs(gone) > 0.05
+
+
+def test_coefficients_are_on_the_axes_of_the_factors():
+    """Means over draws of coefficients of axes that turn would be nothing."""
+    rng = np.random.default_rng(0)
+    f = rng.normal(size=(60, 3))
+    u = np.linalg.qr(f)[0] * 60**0.5
+    v = np.linalg.qr(rng.normal(size=(25, 3)))[0] * 25**0.5
+    x = u @ v.T + rng.normal(size=(60, 25))
+    about = pd.DataFrame(f, columns=list("fgh"))
+    data = gcmf.Collection([gcmf.Relation("x", "a", "b", x)], entities={"a": about})
+    model = gcmf.GCMF(**{**OPTIONS, "n_samples": 400, "n_threads": 1}).fit(data)
+    table = model.coefficients("a")
+    w = table[table["of"].str.startswith("F")].pivot_table(index="feature", columns="of", values="mean").to_numpy()
+    expected = (f - f.mean(axis=0)) / f.std(axis=0) @ w
+    factors = model.factors("a").to_numpy()
+    assert np.square(factors - expected).mean() < 0.25 * np.square(factors).mean()
+    new = model.fold_in("a", covariates=about[:4].set_axis(["n1", "n2", "n3", "n4"]))
+    away = new.predict("x") - model.predict("x", np.arange(4), None)
+    assert np.sqrt(np.mean(away**2)) < 0.6  # where rows have deviations of 1.7

@@ -201,6 +201,10 @@ def test_files_of_the_first_version_answer_as_they_did(name):
     assert (model.fitted_.draws is not None) == (name == "format7_draws")
     assert model.fitted_.scales is not None
     assert [*model.fitted_.effects] == ["user"]
+    if model.fitted_.draws is not None:  # it has no record of how its rows were drawn
+        with pytest.raises(StorageError, match=r"saved by an older gcmf.*Fit it again"):
+            model.fold_in("user", {"ratings": np.full((1, 8), 7.0)})
+        return
     new = model.fold_in("user", {"ratings": np.full((1, 8), 7.0)})
     assert np.isfinite(new.predict("ratings", None, None)).all()
 

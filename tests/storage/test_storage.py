@@ -1,6 +1,7 @@
 import datetime as dt
 import json
 import shutil
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -344,3 +345,63 @@ def test_a_failing_checkpoint_warns_once_and_the_fit_goes_on(tmp_path):
         model.fit(collection())
     assert (len(told), model.n_iter_ > 2) == (1, True)
     assert model.status_ in (gcmf.Status.CONVERGED, gcmf.Status.MAX_ITER)
+
+
+def same_answers(model, path):
+    """Save and load a model; both answer alike, and all draws are as they were drawn."""
+    model.save(path)
+    loaded = gcmf.load(path)
+    for relation in model.schema_.relations:
+        for old, new in zip(*(m.predict(relation.name, return_std=True) for m in (model, loaded)), strict=True):
+            np.testing.assert_array_equal(old, new)
+    for entity in model.schema_.entities:
+        assert model.factors(entity).equals(loaded.factors(entity))
+    assert model.structure().equals(loaded.structure())
+    return loaded
+
+
+def test_draws_of_factors_that_had_died_away_are_not_cut_off(tmp_path):
+    """They were kept in units of the variational factors, 1e-75 where those had died: zeros, which no file took."""
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(size=(40, 3)), rng.normal(size=(30, 3))
+    rng.normal(size=(25, 3))
+    x, y = a @ b.T + 0.3 * rng.normal(size=(40, 30)), rng.normal(size=(40, 25))
+    data = gcmf.Collection([gcmf.Relation("x", "a", "b", x), gcmf.Relation("y", "a", "c", y)])
+    options = {"inference": "gibbs", "n_samples": 40, "n_burn": 40, "relation_scales": True, "dtype": "float64"}
+    model = gcmf.GCMF(random_state=0, **options).fit(data)
+    f = model.fitted_
+    for e, factors in enumerate(f.draws.factors):
+        kept = factors[:, :-1].astype(float)
+        np.testing.assert_allclose(np.square(kept).mean(axis=0), f.mean[e] ** 2 + f.var[e], rtol=1e-3, atol=1e-8)
+        assert (np.sqrt(np.square(kept).mean(axis=(0, 1)))[f.on[e]] > 1e-3).all()
+    same_answers(model, tmp_path / "m.gcmf")
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_sampled_model_with_covariates_and_a_number_of_factors(seed, tmp_path):
+    """A factor that no draw had on had a prior: what covariates say of those that are off."""
+    rng = np.random.default_rng(0)
+    u, v, w = (rng.normal(size=(k, 2)) for k in (21, 20, 16))
+    about = pd.DataFrame({"f": v @ rng.normal(size=2) + 0.3 * rng.normal(size=20), "g": rng.normal(size=20)})
+    x, y = ((rng.random(t.shape) < 1 / (1 + np.exp(-2 * t))).astype(float) for t in (u @ v.T, v @ w.T))
+    relations = [gcmf.Relation("x", "a", "b", x, "bernoulli"), gcmf.Relation("y", "b", "c", y, "bernoulli")]
+    model = gcmf.GCMF(6, inference="gibbs", n_samples=15, n_burn=5, random_state=seed).fit(
+        gcmf.Collection(relations, entities={"b": about})
+    )
+    assert not model.fitted_.prior_var[~model.fitted_.on].any()
+    loaded = same_answers(model, tmp_path / "m.gcmf")
+    new = [m.fold_in("b", covariates=about[:2].set_axis(["p", "q"])).predict("x") for m in (model, loaded)]
+    np.testing.assert_array_equal(*new)
+
+
+@pytest.mark.parametrize("broken", ["turn", "precision", "learned"])
+def test_draws_that_new_rows_cannot_be_drawn_by_are_refused(broken, tmp_path):
+    x = np.random.default_rng(0).normal(size=(9, 2)) @ np.random.default_rng(1).normal(size=(2, 8))
+    x += 0.2 * np.random.default_rng(2).normal(size=x.shape)
+    model = gcmf.GCMF(inference="gibbs", n_samples=8, n_burn=2, random_state=0).fit({("a", "b", "x"): x})
+    origin = model.fitted_.draws.origin
+    wrong = {"turn": 0.0 * origin.turn, "precision": 0.0 * origin.precision, "learned": (-origin.learned[0],)}[broken]
+    draws = model.fitted_.draws._replace(origin=origin._replace(**{broken: wrong}))
+    model._fitted = replace(model.fitted_, draws=draws)
+    with pytest.raises(StorageError, match=f"draws/origin/{broken}"):
+        model.save(tmp_path / "m.gcmf")

@@ -55,8 +55,9 @@ class Answers:
         by : {"mean", "lower", "upper", "sample"}
             What items are ranked by, which is their score. "mean": the predicted mean, as `predict` has it. "lower" and
             "upper": the mean that a cell would have if θ were where it lies below (above) with a chance of one in ten:
-            its mean −/+ 1.28 deviations. "lower" is careful with items that are little known, "upper" is curious about
-            them. "sample": one draw of all factors and biases from the posterior (Thompson sampling).
+            its mean −/+ 1.28 deviations, or of a sampled model these quantiles of its draws. "lower" is careful with
+            items that are little known, "upper" is curious about them. "sample": one draw of all factors and biases
+            from the posterior (Thompson sampling).
         to : {"rows", "cols"}
             "cols" recommends rows to columns: the users to whom a movie may appeal.
         seen : Collection, optional
@@ -92,7 +93,8 @@ class Answers:
         """Return the columns of a relation in an index of approximate nearest neighbors (extra `ann`: usearch).
 
         For millions of columns, where scoring all of them takes too long: `search` finds nearly all of what `recommend`
-        with exclude_seen=False does. Its `index` can be saved and served without gcmf.
+        with exclude_seen=False does (of a sampled model by its mean factors). Its `index` can be saved and served
+        without gcmf.
         """
         return NearestItems(self, self._relation(relation))
 
@@ -120,6 +122,8 @@ class Answers:
 
     def fold_in(self: Any, entity: str, cells: Mapping[str, Any] | None = None, covariates: Any = None) -> NewEntities:
         """Return new entities of a set: their factors and biases, with everything else of the model held fixed.
+
+        A sampled model draws them beside each of its draws; the same cells give the same answer.
 
         Parameters
         ----------
@@ -157,6 +161,9 @@ class Answers:
         What is known of an entity is the prior that its new cells meet; those without new cells, precisions, noise and
         scales stay as they are, and five sweeps go over the new cells alone. Where many cells have come, or old ones
         have changed, go on with all of them: `fit(data, start=model)`.
+
+        A sampled model takes in entities that it does not know, by cells with those that it knows, and draws them
+        beside each of its draws, as `fold_in` does; nothing else moves. Other cells are refused.
 
         Parameters
         ----------

@@ -315,6 +315,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         their mates that receive.
 
         A sampled model has a column `P(set)` for every entity set: how probable it is that the set holds the factor.
+        Its factors are means over draws that were brought to the axes of one of them.
         """
         check_choice("weak", weak)
         return give(structure_table(self.fitted_, weak=weak), self._frame, name="factor")
@@ -333,8 +334,10 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
         "bias" is what the biases explain alone, a factor's column what it adds to them by itself, "total" the
         whole model; factors that overlap make the columns sum to more or less than the total. Measured on the
-        training cells; where a relation has more than 200,000, on that many drawn at random, the same in every fit.
-        Columns that were standardized count alike. `weak=True` shows the weak factors too, see `structure`.
+        training cells; where a relation has more than 200,000 (of a sampled model: 8 million over its draws, at least
+        10,000), on that many drawn at random, the same in every fit. It is what the expected predictor θ explains, of a
+        sampled model the mean of its draws. Columns that were standardized count alike. `weak=True` shows the weak
+        factors too, see `structure`.
         """
         check_choice("weak", weak)
         return give(explained_table(self.fitted_, weak=weak), self._frame, name="relation")

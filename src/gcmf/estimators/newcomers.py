@@ -12,12 +12,15 @@ from gcmf.data.checks import strange_kind
 from gcmf.data.incoming import Known, Met, meet
 from gcmf.data.known_features import read_features
 from gcmf.data.pairs import Pairs
-from gcmf.data.vocabulary import Vocabulary, show_id
+from gcmf.data.relation import Relation
+from gcmf.data.vocabulary import Vocabulary, and_more, show_id
 from gcmf.engines.select import engine_maker_nearby
 from gcmf.engines.threads import single_threaded_blas
 from gcmf.errors import DataError, counted
 from gcmf.estimators.rankings import n_threads_of, neighbors, pairs_at
+from gcmf.model.drawn import fold_drawn
 from gcmf.model.newcomers import (
+    DrawnRows,
     Features,
     Rows,
     expected_rows,
@@ -107,6 +110,10 @@ class NewEntities:
             np.stack([swept_bias_var(fitted, layer)[new] for layer in layers], axis=1),
             fitted.var[e][new].astype(np.float64),
             np.stack([fitted.bias_var[layer][new] for layer in layers], axis=1),
+            None if fitted.draws is None else DrawnRows(
+                fitted.draws.factors[e][:, new],
+                np.stack([fitted.draws.biases[layer][:, new] for layer in layers], axis=2),
+            ),
         )  # fmt: skip
         both = with_rows(old, e, Vocabulary(self.ids[new]), rows, beside=True)
         model._fitted = replace(both, pairs=_joined(old, both, fitted))
@@ -163,9 +170,12 @@ def folded(
     e = fitted.schema.entity_index(entity)
     ids, values = _covariates(fitted, entity, covariates)
     ids, met = meet(known_of(fitted), entity, cells or {}, ids)
-    expected = expected_rows(fitted, e, len(ids), _placed(values, len(ids)))
+    features, n = _placed(values, len(ids)), len(ids)
     with single_threaded_blas(), np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        rows = fold(fitted, e, met, expected, engine_of(model))
+        if fitted.draws is None:
+            rows = fold(fitted, e, met, expected_rows(fitted, e, n, features), engine_of(model))
+        else:
+            rows = fold_drawn(fitted, e, met, engine_of(model), n=n, features=features)
     known = fitted.vocabularies[entity].index(ids) >= 0
     beside = any(r == c == e for r, c in fitted.ends)
     if beside and known.any():
@@ -177,6 +187,53 @@ def folded(
     found = with_rows(fitted, e, ids, rows, beside=beside)
     pairs = _pairs(found, met, len(fitted.mean[e]) if beside else 0)
     return NewEntities(model, replace(found, pairs=pairs), entity, ids)
+
+
+def with_new_entities(model: GCMF, given: Mapping[int, Relation]) -> Fitted:
+    """A sampled model with entities that it did not know, drawn beside each of its draws; all else stays as it is.
+
+    `given` are relations by their number in the model, whose rows are the relation's own.
+    """
+    fitted = model.fitted_
+    cells: dict[str, dict[str, Relation]] = {}
+    for m, relation in given.items():
+        schema, raw = fitted.schema.relations[m], relation.raw
+        new = [(fitted.vocabularies[name].index(ids) < 0)[at[:]]
+               for name, ids, at in ((schema.rows, raw.row_ids, raw.i), (schema.cols, raw.col_ids, raw.j))]  # fmt: skip
+        bad = np.flatnonzero(new[0] == new[1])
+        if len(bad):
+            row, col = show_id(raw.row_ids.ids[raw.i[:][bad[0]]]), show_id(raw.col_ids.ids[raw.j[:][bad[0]]])
+            both = "new" if new[0][bad[0]] else "known"
+            msg = (
+                f"relation {schema.name!r}: row {row}, column {col}{and_more(len(bad) - 1)} are both {both} to the"
+                " model, and a sampled model takes in new entities alone, with cells that meet entities which it knows:"
+                " its draws cannot be drawn again without the cells that they rest on. Leave such cells out, or fit"
+                " again with all cells, from where the model is: fit(data, start=model)."
+            )
+            raise DataError(msg)
+        for entity, which in zip((schema.rows, schema.cols), new, strict=True):
+            if schema.rows == schema.cols:
+                cells.setdefault(entity, {})[schema.name] = relation
+            elif which.any():
+                cells.setdefault(entity, {})[schema.name] = _part(relation, np.flatnonzero(which))
+    for entity, some in cells.items():
+        grown = copy.copy(model)
+        grown._fitted = fitted
+        fitted = folded(grown, entity, some, None).together().fitted_
+    return fitted
+
+
+def _part(relation: Relation, which: Any) -> Relation:
+    """Some cells of a relation, and the ids that they have."""
+    raw = relation.raw
+    (rows, i), (cols, j) = (np.unique(at[:][which], return_inverse=True) for at in (raw.i, raw.j))
+    some = replace(
+        raw, row_ids=Vocabulary(raw.row_ids.ids[rows]), col_ids=Vocabulary(raw.col_ids.ids[cols]), i=i, j=j,
+        x=raw.x[which], weight=None if raw.weight is None else raw.weight[which],
+    )  # fmt: skip
+    return Relation(
+        relation.name, relation.rows, relation.cols, some, relation.likelihood, symmetric=relation.symmetric
+    )
 
 
 def _covariates(fitted: Fitted, entity: str, given: Any) -> tuple[Vocabulary | None, Any]:

@@ -9,7 +9,6 @@ import pandas as pd
 
 from gcmf.data.collection import Collection
 from gcmf.estimators.asking import check_kinds, is_turned, known_at
-from gcmf.model.newcomers import layers_of
 from gcmf.model.reasons import OwnCells, by_cells, by_factors
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def _of_cells(
     m, side, i, _ = target
     entity = fitted.schema.entities[fitted.ends[m][side]]
     own, values = _own_cells(fitted, data, entity, i)
-    reasons = by_cells(fitted, target, own, _told(fitted, data, entity, i))
+    reasons = by_cells(fitted, target, own, _features(fitted, data, entity, i))
     lines: list[tuple[Any, ...]] = []
     for cells, x, parts in zip(own, values, reasons.cells, strict=True):
         name = fitted.schema.relations[cells.relation].name
@@ -113,12 +112,10 @@ def _row(
     return OwnCells(m, side, partners[kept], (x[kept] - center) / scale, times[kept]), x[kept]
 
 
-def _told(fitted: Fitted, data: Collection, entity: str, i: int) -> Any:
-    """What covariates say of an entity, if the collection has those that were fitted."""
+def _features(fitted: Fitted, data: Collection, entity: str, i: int) -> Any:
+    """The covariates of an entity as they enter, (1, p), if the collection has those that were fitted."""
     effects, covariates = fitted.effects.get(entity), data.entities[entity].covariates
     if effects is None or covariates is None or covariates.features != effects.features:
         return None
     at = data.entities[entity].vocabulary.index([fitted.vocabularies[entity].ids[i]])
-    row = covariates.values[at]
-    layers = layers_of(fitted, fitted.schema.entity_index(entity))
-    return np.asarray(row @ effects.mean)[0], np.asarray(row @ effects.bias_mean[:, layers])[0]
+    return covariates.values[at]

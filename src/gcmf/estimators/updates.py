@@ -13,7 +13,7 @@ from gcmf.data.relation import Relation
 from gcmf.data.vocabulary import and_more, show_id
 from gcmf.engines.threads import single_threaded_blas
 from gcmf.errors import DataError, OptionError
-from gcmf.estimators.newcomers import engine_of, known_of
+from gcmf.estimators.newcomers import engine_of, known_of, with_new_entities
 from gcmf.model.newcomers import terms_of
 from gcmf.model.updating import repeated, standardized, update
 
@@ -35,7 +35,7 @@ def updated(model: GCMF, cells: Any) -> Fitted:
     if isinstance(given, list | tuple):
         given = {getattr(relation, "name", "?"): relation for relation in given}
     known = known_of(fitted)
-    relations = []
+    read = {}
     for m, part in relations_of(known, given).items():
         schema = fitted.schema.relations[m]
         if known.filled[m]:
@@ -44,8 +44,10 @@ def updated(model: GCMF, cells: Any) -> Fitted:
                 " before. Fit again with all cells, from where the model is: fit(data, start=model)."
             )
             raise DataError(msg)
-        relations.append(_in_units(fitted, m, read_cells(known, m, part, first=schema.rows)))
-    data = Collection(relations)
+        read[m] = read_cells(known, m, part, first=schema.rows)
+    data = Collection([_in_units(fitted, m, relation) for m, relation in read.items()])
+    if fitted.draws is not None:
+        return with_new_entities(model, read)
     again = repeated(fitted, data)
     if again is not None:
         name, i, j, n = again

@@ -203,6 +203,8 @@ def _parts(fitted: Fitted, cells: BoundRelation, i: Indices, j: Indices) -> Floa
     """What each strong factor adds to θ of these cells, (cells, K)."""
     m = [relation.name for relation in fitted.schema.relations].index(cells.name)
     (r, c), n = fitted.ends[m], fitted.n_factors
+    if fitted.draws is not None:
+        return fitted.draws.parts(m, i.astype(np.int64), j.astype(np.int64))[2][:, :n]
     theirs = fitted.mean[c][j]
     if fitted.scales is not None:
         theirs = (theirs[:, fitted.scales.mate] if fitted.directed[m] else theirs) * fitted.scales.mean[m]
@@ -221,5 +223,10 @@ def _less_factor(model: GCMF, k: int) -> GCMF:
     keep = np.arange(model.fitted_.on.shape[1]) != k
     fitted, less = model.fitted_, copy.copy(model)
     mean, var = (tuple(a * keep.astype(a.dtype) for a in group) for group in (fitted.mean, fitted.var))
-    less._fitted = replace(fitted, mean=mean, var=var, prior_var=fitted.prior_var * keep)
+    terms, draws = fitted.terms, fitted.draws
+    if terms is not None and terms.var is not None:
+        terms = terms._replace(var=tuple(a * keep.astype(a.dtype) for a in terms.var))
+    if draws is not None:
+        draws = draws._replace(factors=tuple(a * keep.astype(a.dtype) for a in draws.factors))
+    less._fitted = replace(fitted, mean=mean, var=var, prior_var=fitted.prior_var * keep, terms=terms, draws=draws)
     return less

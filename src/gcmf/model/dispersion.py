@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.model.explained import predictors, sample, weighed
+from gcmf.model.explained import most_cells, predictors, sample, weighed
 
 if TYPE_CHECKING:
     from gcmf.data.collection import Collection
     from gcmf.engines.base import State
+    from gcmf.model.draws import Draws
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
 
@@ -40,7 +41,9 @@ def outweighed(spec: Spec, posterior: Posterior, data: Collection) -> dict[int, 
     return found
 
 
-def overdispersed(spec: Spec, posterior: Posterior, state: State, data: Collection) -> dict[int, float]:
+def overdispersed(
+    spec: Spec, posterior: Posterior, state: State, data: Collection, draws: Draws | None = None
+) -> dict[int, float]:
     """Σ (x − μ)² / Σ Var x on the training cells, by relation, where it is too large and the likelihood has a way out.
 
     Summed before they are divided: a rare count where next to none is expected would else outweigh all others. For
@@ -52,8 +55,8 @@ def overdispersed(spec: Spec, posterior: Posterior, state: State, data: Collecti
             continue
         p = likelihood.settled(posterior.parameters[m], spec.parameter_prior)
         squares, expected, chance = 0.0, 0.0, 0.0
-        for (i, j, value), weight in sample(data.relations[spec.schema.relations[m].name].cells):
-            biases, parts = predictors(spec, posterior, state, m, (i, j))
+        for (i, j, value), weight in sample(data.relations[spec.schema.relations[m].name].cells, most_cells(draws)):
+            biases, parts = predictors(spec, posterior, state, m, (i, j), draws=draws)
             theta = biases + parts.sum(axis=1)
             certain = np.zeros_like(theta)
             variance = likelihood.variance(theta, certain, p)

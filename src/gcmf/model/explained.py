@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gcmf.data.cells import Cells
     from gcmf.data.collection import Collection
     from gcmf.engines.base import State
+    from gcmf.model.draws import Draws
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Cells per relation that are looked at; of larger relations so many are drawn at random, always the same ones.
 MAX_CELLS = 200_000
+#: Of a sampled model so many times draws, and at least so many.
+MAX_DRAWN, MIN_CELLS = 8_000_000, 10_000
 _SEED = 0
 #: Cells at a time.
 _CHUNK = 10_000
@@ -49,18 +52,24 @@ class Explained(NamedTuple):
     """What the whole model explains, (M,)."""
 
 
-def explain(spec: Spec, posterior: Posterior, state: State, data: Collection) -> Explained:
-    """1 − D/D₀ for biases, each factor and all together; D the deviance, D₀ that of the mean alone."""
-    rows = [_relation(spec, posterior, state, data, m) for m in range(len(spec.ends))]
+def explain(spec: Spec, posterior: Posterior, state: State, data: Collection, draws: Draws | None = None) -> Explained:
+    """1 − D/D₀ for biases, each factor and all together; D the deviance, D₀ that of the mean alone.
+
+    D is taken at the expected θ, of a sampled model the mean over its draws; so are its parts.
+    """
+    rows = [_relation(spec, posterior, state, data, m, draws=draws) for m in range(len(spec.ends))]
     bias, factors, total = zip(*rows, strict=True)
     return Explained(np.array(bias), np.stack(factors), np.array(total))
 
 
-def predictors(
-    spec: Spec, posterior: Posterior, s: State, m: int, cells: tuple[Indices, Indices]
+def predictors(  # noqa: PLR0913 - what a model is made of, and of which cells
+    spec: Spec, posterior: Posterior, s: State, m: int, cells: tuple[Indices, Indices], *, draws: Draws | None = None
 ) -> tuple[Floats, Floats]:
     """What θ of cells (i, j) of relation m is made of: biases and offset (n,), and each factor's part (n, K)."""
     (r, c), (i, j), scales = spec.ends[m], cells, posterior.scales
+    if draws is not None:
+        b_row, b_col, parts = draws.parts(m, i.astype(np.int64), j.astype(np.int64))
+        return b_row + b_col + spec.offset[m], parts
     biases = s.bias_mean[2 * m][i].astype(np.float64) + s.bias_mean[spec.layer(m, 1)][j] + spec.offset[m]
     theirs = s.mean[c][j]
     if scales is not None:
@@ -68,7 +77,9 @@ def predictors(
     return biases, s.mean[r][i].astype(np.float64) * theirs
 
 
-def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: int) -> tuple[float, Floats, float]:
+def _relation(  # noqa: PLR0913 - what a model is made of, and of which relation
+    spec: Spec, posterior: Posterior, s: State, data: Collection, m: int, *, draws: Draws | None
+) -> tuple[float, Floats, float]:
     likelihood, relation, K = spec.likelihoods[m], data.relations[spec.schema.relations[m].name], posterior.n_factors
     settled = likelihood.settled(posterior.parameters[m], spec.parameter_prior)
 
@@ -79,10 +90,10 @@ def _relation(spec: Spec, posterior: Posterior, s: State, data: Collection, m: i
     seen = _told_of(spec, posterior, m, relation)
     base, alone, whole, plain = 0.0, np.zeros(K), 0.0, 0.0
     low, high = np.inf, -np.inf
-    for (i, j, value), weight in sample(relation.cells):
+    for (i, j, value), weight in sample(relation.cells, most_cells(draws)):
         x = (value.astype(np.float64) - spec.center[m]) / spec.scale[m]
         low, high = min(low, x.min()), max(high, x.max())
-        b, p = predictors(spec, posterior, s, m, (i, j))
+        b, p = predictors(spec, posterior, s, m, (i, j), draws=draws)
         p = np.where(seen, p, 0.0)
         chance = np.full_like(x, spec.offset[m])
         if relation.lead is not None and in_category is not None:
@@ -118,27 +129,32 @@ def weighed(weight: float | Floats, values: Floats) -> Floats:
     return np.asarray(weight * values.sum(axis=0) if isinstance(weight, float) else weight @ values)
 
 
-def sample(cells: Cells) -> Iterator[tuple[Triplets, float | Floats]]:
-    """Yield all cells, or MAX_CELLS different ones where there are more, some at a time, and how many each stands for.
+def most_cells(draws: Draws | None) -> int:
+    """Cells per relation that are looked at: fewer where θ of each is a mean over many draws."""
+    return MAX_CELLS if draws is None else max(min(MAX_CELLS, MAX_DRAWN // draws.n), MIN_CELLS)
+
+
+def sample(cells: Cells, most: int = MAX_CELLS) -> Iterator[tuple[Triplets, float | Floats]]:
+    """Yield all cells, or `most` different ones where there are more, some at a time, and how many each stands for.
 
     Drawn, and not every n-th one: a step that divides the width of a complete matrix would see the same columns only.
     Where unlisted cells are zeros, those and the others are drawn apart: the others may be a few in a million.
     """
     rng, n = np.random.default_rng(_SEED), cells.n_cells
     if cells.rows.weight is not None:
-        numbers = draw(rng, n, MAX_CELLS) if n > MAX_CELLS else np.arange(n)
+        numbers = draw(rng, n, most) if n > most else np.arange(n)
         yield pick(cells, numbers), cells.rows.weight[numbers].astype(np.float64)
         return
-    if n <= MAX_CELLS:
+    if n <= most:
         yield from ((part, 1.0) for part in cells.chunks(_CHUNK))
         return
-    drawn = pick(cells, draw(rng, n, MAX_CELLS))
+    drawn = pick(cells, draw(rng, n, most))
     if not cells.filled:
         yield from _parts(drawn, 1.0)
         return
     side = cells.rows
     others = np.flatnonzero((side.value != 0) & ~holes(side.value))
-    chosen = others[draw(rng, len(others), MAX_CELLS)] if len(others) > MAX_CELLS else others
+    chosen = others[draw(rng, len(others), most)] if len(others) > most else others
     zero = drawn.x == 0
     if len(chosen):
         listed = Triplets(Runs(side.indptr)[chosen], cells.members()[1][side.partner[chosen]], side.value[chosen])

@@ -93,6 +93,8 @@ class RowTerms(NamedTuple):
     """Variances of factors with which sweeps went, where they are others than those of predictions; as `Fitted.var`."""
     bias_var: tuple[Floats, ...] | None = None
     """And of biases."""
+    center: NDArray[np.float64] | None = None
+    """Means of the factors of each set, (E, K), of a draw as it was drawn; no other model has them."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +145,8 @@ class Fitted:
     pairs: tuple[Pairs, ...] | None = None
     """Per relation, which cells were observed; None where the model was not to keep them, or they were too many."""
     draws: Draws | None = None
-    """Of a sampled model: predictions are averages over these. All else is means and variances over all draws."""
+    """Of a sampled model: answers are averages over these. All else is means and variances over all draws, which were
+    brought to the axes of one of them."""
 
     pattern: Pattern | None = None
     """Where the structure has every factor, if predictions have them all everywhere; weak ones are everywhere."""
@@ -220,7 +223,7 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
 
     `widths` are the variances that predictions are made with, if others than those of the state.
     """
-    explained, pattern = explain(spec, posterior, state, data), _pattern(posterior)
+    explained, pattern = explain(spec, posterior, state, data, draws), _pattern(posterior)
     order = _order(touched(spec, posterior) if pattern is None else pattern.seen, explained, posterior.n_strong)
     on, alpha = posterior.on[:, order], posterior.alpha.mean[:, order]
     mean, var = ([np.ascontiguousarray(a[:, order]) for a in group] for group in (state.mean, state.var))
@@ -252,7 +255,7 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
         bias_var = [np.where(seen, wide, narrow) for seen, wide, narrow in pairs]
     # Of who is not known at all, not even the covariates are: anybody of the set.
     for e, (away, wide) in told.items():
-        prior_var[e] += (away**2 + wide).mean(axis=0) * (not spec.point)
+        prior_var[e] += np.where(on[e] & (not spec.point), (away**2 + wide).mean(axis=0), 0.0)
     for layer, (away, wide) in told_bias.items():
         prior_bias[:, layer] += away.mean(), (away.var() + wide.mean()) * (not spec.point)
     # Both sides of a symmetric relation have the biases of the first.
@@ -334,7 +337,8 @@ def _told(
         cov = covariances(r, precision_of(posterior, r.design))
         mean, var = expected(r.design.features, r.q.mean, r.q.var, cov)
         if r.design.layer is None:
-            factors[r.design.e] = mean[:, order], var[:, order]
+            on = posterior.on[r.design.e]  # draws of coefficients have a spread where no draw had the factor on
+            factors[r.design.e] = np.where(on, mean, 0.0)[:, order], np.where(on, var, 0.0)[:, order]
         else:
             biases[r.design.layer] = mean[:, 0], var[:, 0]
     return factors, biases

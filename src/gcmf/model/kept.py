@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gcmf.carried import part, refuse
+from gcmf.carried import array_like, part, refuse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -15,40 +15,52 @@ if TYPE_CHECKING:
 
 
 class Kept(NamedTuple):
-    """A state: factors by set in their unit, biases by layer, scales, and the parameters of likelihoods."""
+    """A state on the axes of all draws: factors by set, biases by layer, scales, and the parameters of likelihoods.
+
+    Then how it came there, and what a new row of it is expected to be, on the axes that it was drawn on: see `Origin`.
+    """
 
     factors: list[Array]
     biases: list[Array]
     scales: Array
-    parameters: tuple[Array, ...]
+    parameters: list[Array]
+    turn: Array
+    precision: Array
+    on: Array
+    center: Array
+    plain_scales: Array
+    bias_prior: Array
+    learned: list[Array]
+    coefficients: list[Array]
+    bias_coefficients: list[Array]
 
 
 def pack_kept(kept: list[Kept]) -> dict[str, Any]:
     """All states side by side: arrays whose first axis counts them."""
     if not kept:
         return {}
-    lists = {name: [np.stack(each) for each in zip(*(getattr(one, name) for one in kept), strict=True)]
-             for name in ("factors", "biases", "parameters")}  # fmt: skip
-    return {**lists, "scales": np.stack([one.scales for one in kept])}
+    columns = zip(Kept._fields, zip(*kept, strict=True), strict=True)
+    return {name: [np.stack(each) for each in zip(*values, strict=True)] if isinstance(values[0], list)
+            else np.stack(values) for name, values in columns}  # fmt: skip
 
 
-def unpack_kept(
-    sizes: tuple[int, ...], ends: tuple[tuple[int, int], ...], n_factors: int, values: dict[str, Any]
-) -> list[Kept]:
-    """The states that `pack_kept` put together, of sets of these sizes and relations between them."""
+def unpack_kept(like: Kept, values: dict[str, Any]) -> list[Kept]:
+    """The states that `pack_kept` put together, each with arrays like these."""
     if values == {}:
         return []
-    factors, biases, parameters, scales = (part(values, name) for name in ("factors", "biases", "parameters", "scales"))
-    layers = [sizes[e] for pair in ends for e in pair]
-    n = len(scales) if isinstance(scales, np.ndarray) and scales.ndim == 3 else 0
-    wanted = [((n, d + 1, n_factors), "float16") for d in sizes] + [((n, d + 1), "float32") for d in layers]
-    if not all(isinstance(group, list) for group in (factors, biases, parameters)) or len(parameters) != len(ends):
-        refuse("draws", "are not of the sets and relations of the data")
-    found = [(np.shape(array), getattr(array, "dtype", None)) for array in (*factors, *biases)]
-    learned = [(np.ndim(array), len(array) if np.ndim(array) else 0) for array in parameters]
-    if found != wanted or np.shape(scales) != (n, len(ends), n_factors) or learned != [(2, n)] * len(ends):
-        refuse("draws", "are not of the sets and relations of the data")
-    return [
-        Kept([f[s] for f in factors], [b[s] for b in biases], scales[s], tuple(p[s] for p in parameters))
-        for s in range(n)
-    ]
+    scales = part(values, "scales")
+    n = len(scales) if isinstance(scales, np.ndarray) and scales.ndim else 0
+
+    def read(name: str, wanted: Any) -> list[Any]:  # noqa: ANN401 - an array, or a list of them
+        """What each state has of this name."""
+        found = part(values, name)
+        if not isinstance(wanted, list):
+            return list(array_like(np.broadcast_to(wanted, (n, *wanted.shape)), found, name))
+        if not isinstance(found, list) or len(found) != len(wanted):
+            refuse("draws", "are not of the sets and relations of the data")
+        each = [array_like(np.broadcast_to(one, (n, *one.shape)), array, name)
+                for one, array in zip(wanted, found, strict=True)]  # fmt: skip
+        return [[array[s] for array in each] for s in range(n)]
+
+    columns = [read(name, wanted) for name, wanted in zip(Kept._fields, like, strict=True)]
+    return [Kept(*state) for state in zip(*columns, strict=True)]

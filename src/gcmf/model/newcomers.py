@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from gcmf.data.incoming import Met
     from gcmf.engines.base import Engine
+    from gcmf.model.draws import Draws
     from gcmf.model.fitted import Effects, Fitted, RowTerms
 
     Floats = NDArray[np.float64]
@@ -52,6 +53,15 @@ class Features(NamedTuple):
     """Of whom they are known at all, (n,)."""
 
 
+class DrawnRows(NamedTuple):
+    """S draws of n entities of one set."""
+
+    factors: NDArray[np.float32]
+    """(S, n, K)."""
+    biases: NDArray[np.float32]
+    """In the layers of the set, (S, n, B)."""
+
+
 class Rows(NamedTuple):
     """Means and variances of n entities of one set."""
 
@@ -64,6 +74,8 @@ class Rows(NamedTuple):
     wide_var: Floats | None = None
     wide_bias_var: Floats | None = None
     """Variances that predictions are made with, where they are others than those of sweeps."""
+    drawn: DrawnRows | None = None
+    """Of a sampled model: the draws that these are means and variances of."""
 
 
 class Expected(NamedTuple):
@@ -113,7 +125,7 @@ def expected_rows(fitted: Fitted, e: int, n: int, features: Features | None = No
     have them, anybody of the set is expected.
     """
     terms, layers, on = terms_of(fitted), layers_of(fitted, e), fitted.on[e]
-    mean = np.zeros((n, len(on)))
+    mean = np.zeros((n, len(on))) if terms.center is None else np.tile(terms.center[e], (n, 1))
     precision = np.tile(np.where(on, terms.precision[e], 1.0), (n, 1))
     var = np.where(on & (not terms.point), 1.0 / precision, 0.0)
     bias_mean = np.tile(terms.bias_prior[0, layers], (n, 1))
@@ -147,9 +159,7 @@ def _told(
 def fold(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_of: EngineOf) -> Rows:
     """Factors and biases of new entities of set e from their cells; what is expected where they have none."""
     rows, layers = prior.rows, layers_of(fitted, e)
-    seen = np.zeros(rows.bias_mean.shape, dtype=bool)
-    for of in met:
-        seen[:, layers.index(2 * of.relation + of.side)] |= of.cells.rows.counts() > 0
+    seen = met_layers(layers, met, len(rows.mean))
     if met:
         rows = _swept(fitted, e, met, prior, engine_of)
     there = seen.any(axis=1, keepdims=True)
@@ -159,6 +169,14 @@ def fold(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_of:
         return Rows(mean, var, bias_mean, bias_var)
     wide, wide_bias = np.where(there, rows.wide_var, var), np.where(seen, rows.wide_bias_var, bias_var)
     return Rows(mean, var, bias_mean, bias_var, wide, wide_bias)
+
+
+def met_layers(layers: list[int], met: Sequence[Met], n: int) -> NDArray[np.bool_]:
+    """Which of n new entities has cells in which of these layers, (n, B)."""
+    seen = np.zeros((n, len(layers)), dtype=bool)
+    for of in met:
+        seen[:, layers.index(2 * of.relation + of.side)] |= of.cells.rows.counts() > 0
+    return seen
 
 
 def _linked(
@@ -177,20 +195,20 @@ def _swept(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_o
     begin, layers = prior.rows, layers_of(fitted, e)
     problem, sets = problem_of(fitted, e, met, len(begin.mean))
     engine = engine_of(problem, fitted.mean[e].dtype.name)
-    engine.place(_state(fitted, met, sets, begin, layers))
-    given = _given(fitted, e, met, sets, prior)
+    engine.place(first_state(fitted, met, sets, begin, layers))
+    given = given_rows(fitted, e, met, sets, prior)
     state = _settled(engine, given, problem)
     biases = begin.bias_mean, begin.bias_var
-    swept = _of_layers(layers, met, biases, (state.bias_mean, state.bias_var))
+    swept = of_layers(layers, met, biases, (state.bias_mean, state.bias_var))
     rows = Rows(state.mean[0].astype(np.float64), state.var[0].astype(np.float64), *swept)
     if terms_of(fitted).var is None:
         return rows
     wide = spread(problem, given, state, n_threads=available_threads(), sets=[0])
-    _, bias_var = _of_layers(layers, met, swept, (state.bias_mean, wide.bias_var))
+    _, bias_var = of_layers(layers, met, swept, (state.bias_mean, wide.bias_var))
     return rows._replace(wide_var=wide.var[0].astype(np.float64), wide_bias_var=bias_var)
 
 
-def _of_layers(
+def of_layers(
     layers: list[int], met: Sequence[Met], biases: tuple[Floats, Floats], found: tuple[Sequence[Any], Sequence[Any]]
 ) -> tuple[Floats, Floats]:
     """Means and variances of biases, (n, B), with those that were found by layer of the cells that were met."""
@@ -222,7 +240,7 @@ def problem_of(fitted: Fitted, e: int, met: Sequence[Met], n: int) -> tuple[Prob
     return Problem(sizes, tuple(map(tuple, blocks)), tuple(biased), len(met)), [e, *others]
 
 
-def _state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows, layers: list[int]) -> State:
+def first_state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows, layers: list[int]) -> State:
     """New entities as expected, and those that they meet as they are."""
     bias_mean, bias_var = [], []
     for of in met:
@@ -237,7 +255,8 @@ def _state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows, lay
     return State(mean, var, bias_mean, bias_var)
 
 
-def _given(fitted: Fitted, e: int, met: Sequence[Met], sets: list[int], prior: Expected) -> Given:
+def given_rows(fitted: Fitted, e: int, met: Sequence[Met], sets: list[int], prior: Expected) -> Given:
+    """What a sweep over new entities takes as fixed; those whom they meet are not swept."""
     terms, layers = terms_of(fitted), layers_of(fitted, e)
     rows, precision, bias_precision = prior
     columns = [layers.index(2 * of.relation + of.side) for of in met]
@@ -315,14 +334,32 @@ def with_rows(fitted: Fitted, e: int, ids: Vocabulary, rows: Rows, *, beside: bo
             swept_bias = swept_bias and _replaced(swept_bias, at, rows.bias_var[:, b], placed)
             has_cells = _replaced(has_cells, at, np.zeros(len(ids)), placed)
     vocabulary = Vocabulary(old.ids.append(ids.ids)).of_kind(old.kind) if beside else ids
-    # Draws are of those that were there; what is known of all is means and variances.
+    draws = fitted.draws
+    if draws is not None:
+        assert rows.drawn is not None
+        draws = _with_drawn(fitted, draws, e, rows.drawn, beside=beside)
     return replace(
-        fitted, draws=None, vocabularies={**fitted.vocabularies, name: vocabulary}, mean=mean, var=var,
+        fitted, draws=draws, vocabularies={**fitted.vocabularies, name: vocabulary}, mean=mean, var=var,
         bias_mean=bias_mean, bias_var=bias_var, pairs=None,
         terms=terms._replace(var=swept, bias_var=swept_bias, has_cells=has_cells),
         units=tuple(_placed_units(u, len(mean[c]), old=len(fitted.mean[c]) if beside else 0) if c == e else u
                     for u, (_, c) in zip(fitted.units, fitted.ends, strict=True)),
     )  # fmt: skip
+
+
+def _with_drawn(fitted: Fitted, draws: Draws, e: int, rows: DrawnRows, *, beside: bool) -> Draws:
+    """Draws with those of other rows of set e; the last of each is anybody, as before."""
+
+    def placed(before: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+        known = before if beside else before[:, -1:]
+        return np.concatenate([known[:, :-1], new, known[:, -1:]], axis=1)
+
+    biases = draws.biases
+    for b, layer in enumerate(layers_of(fitted, e)):
+        for at in [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]:
+            biases = (*biases[:at], placed(biases[at], rows.biases[:, :, b]), *biases[at + 1 :])
+    factors = (*draws.factors[:e], placed(draws.factors[e], rows.factors), *draws.factors[e + 1 :])
+    return draws._replace(factors=factors, biases=biases)
 
 
 def _replaced(

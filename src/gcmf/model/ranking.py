@@ -1,7 +1,8 @@
 """The best of many: which columns suit each row best, and which entities are alike, in blocks of bounded size.
 
 Blocks are scored by matrix products in the precision of the factors, and cut to a short list each; that is scored once
-more, exactly and in float64, and put in order.
+more, exactly and in float64, and put in order. Of a sampled model every candidate is scored in every draw: the product
+of mean factors is not the mean of products, and a short list by it would miss some of the best.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from gcmf.engines.threads import single_threaded_blas
 from gcmf.model.posterior import scales_of
-from gcmf.model.predict import predict_pairs, theta_pairs
+from gcmf.model.predict import cells_at_a_time, predict_pairs, theta_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gcmf.data.pairs import Pairs
+    from gcmf.model.draws import Draws
     from gcmf.model.fitted import Fitted
 
     Floats = NDArray[np.float64]
@@ -30,12 +32,15 @@ if TYPE_CHECKING:
 
 #: Scores that are held at a time by each thread: 4 MB in float32, which stay in the caches.
 BLOCK = 1 << 20
+#: Of a sampled model, where quantiles need all draws of a score: 64 MB.
+BLOCK_OF_DRAWS = 1 << 24
 #: How many more than wanted are on a short list, at least.
 SPARE = 4
 #: Columns that are looked at together at first.
 GROUP = 32
-#: Of "lower" and "upper": deviations from the mean, beyond which θ lies one time in ten.
+#: Of "lower" and "upper": deviations from the mean, beyond which θ lies one time in ten; and the quantiles of draws.
 TENTH = 1.2815515655446004
+QUANTILE = {"lower": 0.1, "upper": 0.9}
 
 
 class Ranked(NamedTuple):
@@ -73,15 +78,20 @@ class Side:
         return np.column_stack(parts)
 
 
-def sides(fitted: Fitted, m: int, i: Indices, j: Indices) -> tuple[Side, Side]:
-    """Rows i and columns j of relation m; the columns as rows see them, times the relation's scales."""
-    (r, c), mean, var = fitted.ends[m], fitted.mean, fitted.var
+def sides(fitted: Fitted, m: int, i: Indices, j: Indices, *, of_q: bool = False) -> tuple[Side, Side]:
+    """Rows i and columns j of relation m; the columns as rows see them, times the relation's scales.
+
+    `of_q`: with the variances of q, by which cells are expected, where predictions have others.
+    """
+    (r, c), mean, var, terms = fitted.ends[m], fitted.mean, fitted.var, fitted.terms
+    biases = (fitted.bias_mean, fitted.bias_var)
+    if of_q and terms is not None and terms.var is not None and terms.bias_var is not None:
+        var, biases = terms.var, (fitted.bias_mean, terms.bias_var)
     p, p_var = mean[c][j], var[c][j]
     if fitted.scales is not None:
         wide = p.astype(np.float64), p_var.astype(np.float64)
         scaled = scales_of(fitted.scales, fitted.directed).scaled(m, 0, *wide)
         p, p_var = (a.astype(p.dtype) for a in scaled)
-    biases = (fitted.bias_mean, fitted.bias_var)
     rows = Side(mean[r][i], var[r][i], *(b[2 * m][i] for b in biases))
     return rows, Side(p, p_var, *(b[2 * m + 1][j] for b in biases))
 
@@ -133,23 +143,60 @@ def recommend(
 ) -> Ranked:
     """The n candidates with the highest score for each that is asked, without those that were seen."""
     q, (i, j) = question, question.cells(question.asked, question.candidates)
-    both = drawn(fitted, q.m, i, j, rng) if q.by == "sample" else sides(fitted, q.m, i, j)
-    left, right = both if q.to_rows else both[::-1]
-    plain = q.by != "mean" or fitted.likelihoods[q.m].least_squares
-    score = _scorer(fitted, q, (left, right), j)
+    plain = q.by != "mean" or fitted.likelihoods[q.m].least_squares or fitted.draws is not None
+    which_draw = int(rng.integers(fitted.draws.n)) if fitted.draws is not None and q.by == "sample" else None
+    if fitted.draws is None:
+        both = drawn(fitted, q.m, i, j, rng) if q.by == "sample" else sides(fitted, q.m, i, j, of_q=q.by == "mean")
+        left, right = both if q.to_rows else both[::-1]
+        score = _scorer(fitted, q, (left, right), j)
+        queries, items = left.factors(left=True), right.factors(left=False)
+    else:
+        score = _draw_scorer(fitted, fitted.draws, q, which_draw)
     hide = _hider(fitted, q, seen)
-    queries, items = left.factors(left=True), right.factors(left=False)
 
     def best(part: slice) -> Ranked:
         values = score(part)
         hide(part, values)
         of, which = _shortlist(values, q.n + SPARE if plain else 2 * q.n + SPARE)
-        draw = None
-        if q.by == "sample":
-            draw = np.einsum("nk,nk->n", queries[of + part.start], items[which])
-        return _in_order(fitted, q, of + part.start, which, draw)
+        theta = None
+        if q.by == "sample" and fitted.draws is None:
+            theta = np.einsum("nk,nk->n", queries[of + part.start], items[which]) + fitted.offset[q.m]
+        return _in_order(fitted, q, of + part.start, which, theta=theta, which_draw=which_draw)
 
     return _in_blocks(best, (len(q.asked), len(q.candidates)), n_threads)
+
+
+def _draw_scorer(fitted: Fitted, draws: Draws, q: Question, which: int | None) -> Callable[[slice], Array]:
+    """What scores a block of those asked with all candidates of a sampled model, as `predict` and `sample` have it."""
+    likelihood, some = fitted.likelihoods[q.m], range(draws.n) if which is None else [which]
+    held = len(some) if q.by in QUANTILE else 1
+
+    def theta(asked: Indices, items: Indices, s: int) -> Array:
+        """Of those asked (rows here) and items (columns), in one draw."""
+        u, p, b, d = draws.sides(q.m, *q.cells(asked, items), s)
+        found = u @ p.T + b[:, None] + d + np.float32(draws.offset[q.m])
+        return np.asarray(found if q.to_rows else found.T)
+
+    def some_columns(asked: Indices, items: Indices) -> Array:
+        each = (theta(asked, items, s) for s in some)
+        if q.by in QUANTILE:
+            values = np.asarray(np.quantile(np.stack(list(each)), QUANTILE[q.by], axis=0, overwrite_input=True))
+        elif likelihood.least_squares or which is not None:
+            values = np.asarray(sum(each)) / len(some)
+        else:
+            values = np.asarray(sum(likelihood.mean(one, np.zeros_like(one)) for one in each)) / len(some)
+        if fitted.units[q.m] is None or not q.to_rows:
+            return values
+        center, scale = fitted.measure(q.m, items)
+        return np.asarray(values * scale + center)
+
+    def score(part: slice) -> Array:
+        asked = q.asked[part]
+        step = max(BLOCK_OF_DRAWS // (held * len(asked)), 1)
+        return np.concatenate([some_columns(asked, q.candidates[start : start + step])
+                               for start in range(0, len(q.candidates), step)], axis=1)  # fmt: skip
+
+    return score
 
 
 def _scorer(fitted: Fitted, q: Question, both: tuple[Side, Side], j: Indices) -> Callable[[slice], Array]:
@@ -232,26 +279,36 @@ def _shortlist(values: Array, n: int) -> tuple[Indices, Indices]:
     return row, col
 
 
-def _in_order(fitted: Fitted, q: Question, of: Indices, which: Indices, draw: Floats | None) -> Ranked:
+def _in_order(  # noqa: PLR0913 - a short list, and what it is ordered by
+    fitted: Fitted, q: Question, of: Indices, which: Indices, *, theta: Floats | None, which_draw: int | None
+) -> Ranked:
     """Score a short list once more, exactly, and keep the n best of each that was asked."""
     items = q.candidates[which]
     i, j = q.cells(q.asked[of], items)
     expected = predict_pairs(fitted, q.m, i, j)
-    score = expected.mean if q.by == "mean" else _at(fitted, q, (i, j), draw)
+    score = expected.mean
+    if q.by != "mean":
+        theta = _theta(fitted, q, (i, j), which_draw) if theta is None else theta
+        center, scale = fitted.measure(q.m, j)
+        score = np.asarray(fitted.likelihoods[q.m].mean(theta, np.zeros_like(theta)) * scale + center)
     order, rank = _ordered(of, score)
     kept = order[rank < q.n]
     return Ranked(of[kept], rank[rank < q.n] + 1, items[kept], score[kept], expected.std[kept])
 
 
-def _at(fitted: Fitted, q: Question, cells: tuple[Indices, Indices], draw: Floats | None) -> Floats:
-    """The mean of cells if θ were a tenth above or below what is expected, or as it was drawn; in the user's units."""
-    if draw is None:
+def _theta(fitted: Fitted, q: Question, cells: tuple[Indices, Indices], which_draw: int | None) -> Floats:
+    """θ a tenth above or below what is expected: deviations of a normal, or quantiles of draws; or that of one draw."""
+    if fitted.draws is None:
         theta, var = theta_pairs(fitted, q.m, *cells)
-        theta = theta + (TENTH if q.by == "upper" else -TENTH) * np.sqrt(var)
-    else:
-        theta = draw + fitted.offset[q.m]
-    center, scale = fitted.measure(q.m, cells[1])
-    return np.asarray(fitted.likelihoods[q.m].mean(theta, np.zeros_like(theta)) * scale + center)
+        return np.asarray(theta + (TENTH if q.by == "upper" else -TENTH) * np.sqrt(var))
+    step, parts = cells_at_a_time(fitted), [np.empty(0)]
+    for start in range(0, len(cells[0]), step):
+        i, j = (at[start : start + step] for at in cells)
+        if which_draw is not None:
+            parts.append(fitted.draws.one(q.m, i, j, which_draw))
+        else:
+            parts.append(np.quantile(fitted.draws.linear_predictors(q.m, i, j), QUANTILE[q.by], axis=0))
+    return np.concatenate(parts)
 
 
 # --- entities that are alike --------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gcmf.model.drawn import model_at
 from gcmf.model.newcomers import layers_of, swept_bias_var, swept_var, terms_of
 from gcmf.model.posterior import scales_of
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Indices = NDArray[np.int64]
+    Covariates = Any
+    """An array or a sparse array of features of one entity; None where nothing is known of it."""
 
 
 class OwnCells(NamedTuple):
@@ -52,7 +55,10 @@ class Reasons(NamedTuple):
 
 
 def by_factors(fitted: Fitted, m: int, i: int, j: int) -> tuple[float, float, Floats]:
-    """Biases of row i and column j, and the part of every factor, in θ of relation m."""
+    """Biases of row i and column j, and the part of every factor, in θ of relation m; of draws, their means."""
+    if fitted.draws is not None:
+        b, d, drawn = fitted.draws.parts(m, np.array([i]), np.array([j]))
+        return float(b[0]), float(d[0]), drawn[0]
     (r, c), p = fitted.ends[m], fitted.mean[fitted.ends[m][1]][j].astype(np.float64)
     if fitted.scales is not None:
         p, _ = scales_of(fitted.scales, fitted.directed).scaled(m, 0, p, np.zeros_like(p))
@@ -62,17 +68,39 @@ def by_factors(fitted: Fitted, m: int, i: int, j: int) -> tuple[float, float, Fl
 
 
 def by_cells(
-    fitted: Fitted, target: tuple[int, int, int, int], own: Sequence[OwnCells], told: tuple[Floats, Floats] | None
+    fitted: Fitted, target: tuple[int, int, int, int], own: Sequence[OwnCells], features: Covariates
 ) -> Reasons:
     """What θ of the cell owes to the cells of the entity on one side; `target` is relation, side, entity, partner.
 
-    `told` is what covariates say of the entity: prior means of its factors, (K,), and biases, (B,).
+    `features` are the covariates of the entity, (1, p), or None. Of a sampled model each part is its mean over draws:
+    "rest" is then also what rows differ by from their expectations, given all else.
     """
+    draws = fitted.draws
+    if draws is None:
+        return _by_cells(fitted, target, own, features)
+    m, side, _, j = target
+    ends, layer = {fitted.ends[m][side]}, 2 * m + 1 - side
+    ends |= {fitted.ends[cells.relation][1 - cells.side] for cells in own} | {fitted.ends[m][1 - side]}
+    found = []
+    for s in range(draws.n):
+        model = model_at(fitted, s, sorted(ends))
+        reasons = _by_cells(model, target, own, features)
+        # What the center of the entity's set does is told with the partner's bias.
+        moved = float(draws.biases[layer][s, j]) - float(model.bias_mean[layer][j])
+        found.append(reasons._replace(prior=reasons.prior - moved))
+    cells, prior, linked, rest = zip(*found, strict=True)
+    means = [np.mean(parts, axis=0) for parts in zip(*cells, strict=True)]
+    return Reasons(means, float(np.mean(prior)), float(np.mean(linked)), float(np.mean(rest)))
+
+
+def _by_cells(
+    fitted: Fitted, target: tuple[int, int, int, int], own: Sequence[OwnCells], features: Covariates
+) -> Reasons:
     m, side, i, j = target
     e = fitted.ends[m][side]
     on, layers, terms = fitted.on[e], layers_of(fitted, e), terms_of(fitted)
     K, place = int(on.sum()), {layer: n for n, layer in enumerate(layers)}
-    A, h0 = _prior(fitted, e, told)
+    A, h0 = _prior(fitted, e, features)
     rows: list[tuple[Floats, Floats]] = []
     active = np.zeros(len(A), dtype=bool)
     active[:K] = True
@@ -103,14 +131,17 @@ def by_cells(
     return Reasons(parts, prior, linked, share - linked - prior - sum(float(part.sum()) for part in parts))
 
 
-def _prior(fitted: Fitted, e: int, told: tuple[Floats, Floats] | None) -> tuple[Floats, Floats]:
+def _prior(fitted: Fitted, e: int, features: Covariates) -> tuple[Floats, Floats]:
     """Precision of the prior of factors that are on and of all biases, as a matrix, and precision times mean."""
     terms, layers, on = terms_of(fitted), layers_of(fitted, e), fitted.on[e]
     scale = np.where(terms.biased[layers], terms.bias_prior[1, layers], 1.0)
     precision = np.concatenate([terms.precision[e, on], 1.0 / scale])
-    mean = np.concatenate([np.zeros(int(on.sum())), terms.bias_prior[0, layers]])
-    if told is not None:
-        mean += np.concatenate([told[0][on], told[1]])
+    center = np.zeros(len(on)) if terms.center is None else terms.center[e]
+    mean = np.concatenate([center[on], terms.bias_prior[0, layers]])
+    if features is not None:
+        effects = fitted.effects[fitted.schema.entities[e]]
+        told, told_bias = (np.asarray(features @ w)[0] for w in (effects.mean, effects.bias_mean[:, layers]))
+        mean += np.concatenate([told[on], told_bias])
     return np.diag(precision), precision * mean
 
 

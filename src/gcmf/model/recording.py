@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,9 +10,10 @@ import numpy as np
 from gcmf.carried import array_like, pack_generator, part, refuse, unpack_generator
 from gcmf.engines.base import State
 from gcmf.gamma import Gamma
+from gcmf.model.alignment import Axes, Turn
 from gcmf.model.centers import absorb
 from gcmf.model.diagnostics import effective_size, r_hat
-from gcmf.model.draws import Draws
+from gcmf.model.draws import Draws, Origin
 from gcmf.model.kept import Kept, pack_kept, unpack_kept
 from gcmf.model.links import Layers, covariance, linked
 from gcmf.model.packing import in_order, pack, unpack_like
@@ -48,7 +50,9 @@ class Recorder:
         self._links = _links(spec, posterior, state)
         self._noise: list[Array] = []
         self._kept: list[Kept] = []
-        self._unit = _unit(spec, state)
+        # The first draw is brought to the factors that a variational fit found, and all others to the first.
+        self._axes = Axes(spec, [_sized(mean) for mean in state.mean], posterior.on)
+        self._turn: Turn
         self._sums: _Sums | None = None
         self._on = np.zeros(posterior.on.shape)
         self.probes = [_pairs(spec, m, self._rng) for m in range(len(spec.ends))]
@@ -71,25 +75,28 @@ class Recorder:
         return np.concatenate(found)
 
     def add(self, posterior: Posterior, state: State) -> None:
-        """Add a state to the running means."""
+        """Bring a state, without centers, to the axes of all, and add it to the running means."""
+        self._turn = turn = self._axes.turn(posterior, state)
+        turned, moved = _turned(posterior, turn), replace(state, mean=_moved(state.mean, turn.factors))
         if self._sums is None:
-            self._sums = _Sums(posterior, state)
-        self._on += posterior.on
-        self._sums.add(posterior, state)
+            self._sums = _Sums(turned, state)
+            self._axes = Axes(self._spec, [mean.astype(np.float32) for mean in moved.mean], turn.on)
+        self._on += turn.on
+        var = np.where(posterior.on, 1.0 / posterior.alpha.mean, 0.0)
+        self._sums.add(turned, moved, np.einsum("ek,ekl->el", var, turn.factors**2))
 
     def keep(self, posterior: Posterior, state: State) -> None:
-        """Keep a state, with a draw for who has no data."""
+        """Keep the state that was added last, with a draw for who has no data; here it is as it was drawn."""
         spec, K = self._spec, posterior.n_factors
         # What no data bind has the same deviations as in the state before, with the other sign: means are then exact.
         if len(self._kept) % 2 == 0:
             self._noise = [self._rng.standard_normal(shape) for shape in self._shapes(K)]
         else:
             self._noise = [-noise for noise in self._noise]
-        parameters = tuple(
+        parameters = [
             likelihood.settled(p, spec.parameter_prior)
             for likelihood, p in zip(spec.likelihoods, posterior.parameters, strict=True)
-        )
-        scales = np.ones((len(spec.ends), K)) if posterior.scales is None else posterior.scales.mean
+        ]
         (factors, expected), (biases, away) = self._factors(posterior, state), self._biases(posterior, state)
         absorb(spec, posterior, factors, biases)
         if self._links:
@@ -97,10 +104,17 @@ class Recorder:
             absorb(spec, posterior, expected, away)
             for link in self._links:
                 self._fill(link, biases, away)
-        small = [np.clip(u / unit, -6e4, 6e4).astype(np.float16) for u, unit in zip(factors, self._unit, strict=True)]
         # Both sides of a symmetric relation have the biases of the first.
-        layers = [biases[spec.layer(*divmod(n, 2))].astype(np.float32) for n in range(len(biases))]
-        self._kept.append(Kept(small, layers, scales, parameters))
+        layers = [biases[n].astype(np.float32) for n in _shared(spec)]
+        turned = [u.astype(np.float32) for u in _moved(factors, self._turn.factors)]
+        plain = np.ones((len(spec.ends), K)) if posterior.scales is None else posterior.scales.mean
+        self._kept.append(Kept(
+            turned, layers, self._turn.scales, [np.array(p, dtype=np.float64) for p in parameters],
+            self._turn.factors, posterior.alpha.mean, posterior.on,
+            np.zeros(posterior.on.shape) if posterior.center is None else np.where(posterior.on, posterior.center, 0.0),
+            plain, np.stack([posterior.bias.mean, posterior.bias.scale])[:, _shared(spec)],
+            [np.array(p, dtype=np.float64) for p in posterior.parameters], *_coefficients(spec, posterior),
+        ))  # fmt: skip
 
     def _shapes(self, K: int) -> list[tuple[int, ...]]:
         """Of deviations: every member of a set and one more, and of every layer of biases."""
@@ -165,13 +179,21 @@ class Recorder:
         """All that was recorded, for another process to go on with."""
         sums = None if self._sums is None else self._sums.pack()
         return {"rng": pack_generator(self._rng), "noise": list(self._noise), "kept": pack_kept(self._kept),
-                "sums": sums, "on": self._on}  # fmt: skip
+                "sums": sums, "on": self._on, "axes": [*self._axes.mean, self._axes.on]}  # fmt: skip
 
     def unpack(self, values: dict[str, Any], posterior: Posterior, state: State) -> None:
         """Go on with what `pack` took; draws look like this posterior and state."""
         spec, sums, noise = self._spec, part(values, "sums"), part(values, "noise")
         self._rng, self._on = unpack_generator(part(values, "rng")), array_like(self._on, part(values, "on"), "on")
-        self._kept = unpack_kept(spec.sizes, spec.ends, posterior.n_factors, part(values, "kept"))
+        # What any state that is kept looks like.
+        like, axes, given = Recorder(spec, posterior, state, seed=0), self._axes, part(values, "axes")
+        like.add(posterior, state)
+        like.keep(posterior, state)
+        self._kept = unpack_kept(like._kept[0], part(values, "kept"))
+        if not isinstance(given, list) or len(given) != len(axes.mean) + 1:
+            refuse("axes", "are not of all sets")
+        mean = [array_like(*pair, "axes") for pair in zip(axes.mean, given[:-1], strict=True)]
+        self._axes = Axes(spec, mean, array_like(axes.on, given[-1], "axes"))
         shapes = self._shapes(posterior.n_factors) if self._kept else []
         if not isinstance(noise, list) or len(noise) != len(shapes):
             refuse("noise", "is not of all sets and layers")
@@ -185,6 +207,7 @@ class Recorder:
         spec, kept = self._spec, self._kept
         assert self._sums is not None
         K = kept[0].scales.shape[1]
+        stacked: dict[str, Any] = {name: tuple(a) if isinstance(a, list) else a for name, a in pack_kept(kept).items()}
         size, ratio = effective_size(chains), r_hat(chains)
         # θ of random cells, and log p of all cells, of each relation.
         size, ratio = (a.reshape(len(spec.ends), N_PROBES + 1) for a in (size, ratio))
@@ -192,15 +215,17 @@ class Recorder:
         if self._sums.posterior.scales is not None:
             mates = scales_of(self._sums.posterior.scales, spec.directed).mates
         draws = Draws(
-            factors=tuple(np.stack([one.factors[e] for one in kept]) for e in range(len(spec.sizes))),
-            unit=self._unit,
-            biases=tuple(np.stack([one.biases[n] for one in kept]) for n in range(len(spec.biased))),
-            scales=np.stack([one.scales for one in kept]),
-            parameters=tuple(np.stack([one.parameters[m] for one in kept]) for m in range(len(spec.ends))),
+            factors=stacked["factors"], biases=stacked["biases"], scales=stacked["scales"],
+            parameters=stacked["parameters"],
             offset=spec.offset, ends=np.array(spec.ends), mates=np.ascontiguousarray(mates),
             inclusion=self._on / self._sums.n,
             effective=np.quantile(size[:, :-1], WORST, axis=1),
             r_hat=np.maximum(np.quantile(ratio[:, :-1], 1.0 - WORST, axis=1), ratio[:, -1]),
+            origin=Origin(
+                turn=stacked["turn"], precision=stacked["precision"], on=stacked["on"], center=stacked["center"],
+                scales=stacked["plain_scales"], bias_prior=stacked["bias_prior"], learned=stacked["learned"],
+                coefficients=stacked["coefficients"], bias_coefficients=stacked["bias_coefficients"],
+            ),
         )  # fmt: skip
         posterior, state = self._sums.finish()
         # A factor that was ever on is one of the model's.
@@ -213,18 +238,19 @@ class _Sums:
     def __init__(self, posterior: Posterior, state: State) -> None:
         self.posterior, self.n = in_order(posterior), 0
         self._dtype = state.mean[0].dtype
-        self._totals = [np.zeros((2, *a.shape)) for a in self._arrays(posterior, state)]
+        self._totals = [np.zeros((2, *a.shape)) for a in self._arrays(posterior, state, posterior.alpha.mean)]
 
-    def _arrays(self, posterior: Posterior, state: State) -> list[Floats]:
+    def _arrays(self, posterior: Posterior, state: State, spread: Floats) -> list[Floats]:
         scales = [] if posterior.scales is None else [posterior.scales.mean]
         return [
-            *state.mean, *state.bias_mean, 1.0 / posterior.alpha.mean, posterior.bias.mean, posterior.bias.scale,
+            *state.mean, *state.bias_mean, spread, posterior.bias.mean, posterior.bias.scale,
             *posterior.parameters, *scales, *(r.q.mean for r in posterior.regressions),
         ]  # fmt: skip
 
-    def add(self, posterior: Posterior, state: State) -> None:
+    def add(self, posterior: Posterior, state: State, spread: Floats) -> None:
+        """Add a draw; `spread` is the prior variance of its factors, (E, K)."""
         self.n += 1
-        for total, array in zip(self._totals, self._arrays(posterior, state), strict=True):
+        for total, array in zip(self._totals, self._arrays(posterior, state, spread), strict=True):
             wide = array.astype(np.float64)
             total[0] += wide
             total[1] += wide**2
@@ -251,7 +277,8 @@ class _Sums:
         factors, biases = [next(found) for _ in range(E)], [next(found) for _ in range(layers)]
         state = State(*([m.astype(self._dtype) for m in part]
                         for part in (*zip(*factors, strict=True), *zip(*biases, strict=True))))  # fmt: skip
-        alpha, (mu, mu_var), (scale, _) = next(found)[0], next(found), next(found)
+        spread, (mu, mu_var), (scale, _) = next(found)[0], next(found), next(found)
+        spread = np.where(spread > 0, spread, 1.0)  # of factors that no draw had on
         parameters = tuple(next(found)[0] for _ in posterior.parameters)
         scales = posterior.scales
         if scales is not None:
@@ -262,18 +289,50 @@ class _Sums:
             mean, var = next(found)
             regressions.append(Regression(design, q._replace(mean=mean, var=var), products))
         return posterior._replace(
-            alpha=Gamma(np.ones_like(alpha), alpha), parameters=parameters, bias=BiasPrior(mu, mu_var, scale),
+            alpha=Gamma(np.ones_like(spread), spread), parameters=parameters, bias=BiasPrior(mu, mu_var, scale),
             scales=scales, regressions=tuple(regressions), moments=Moments.of(state),
         ), state  # fmt: skip
 
 
-def _unit(spec: Spec, state: State) -> Floats:
-    """Powers of two near the root mean squares of the factors, (E, K)."""
-    sizes = []
-    for mean, seen in zip(state.mean, spec.observed, strict=True):
-        square = (mean.astype(np.float64) ** 2).sum(axis=0) / max(int(seen.sum()), 1)
-        sizes.append(np.exp2(np.round(0.5 * np.log2(np.where(square > 0, square, 1.0)))))
-    return np.stack(sizes)
+def _sized(mean: Array) -> Array:
+    """Factors of the same size: those that have all but died away are axes, too."""
+    size = np.sqrt(np.square(mean, dtype=np.float64).mean(axis=0))
+    return np.asarray(mean / np.where(size > 0, size, 1.0), dtype=np.float32)
+
+
+def _moved(factors: list[Array], T: Floats) -> list[Array]:
+    """u T_e of each set, in the precision that it has."""
+    return [np.asarray(u @ turn.astype(u.dtype)) for u, turn in zip(factors, T, strict=True)]
+
+
+def _turned(posterior: Posterior, turn: Turn) -> Posterior:
+    """Scales and coefficients on the axes of all draws; no coefficients of factors that are off."""
+    regressions = [
+        r if r.design.layer is not None else
+        r._replace(q=r.q._replace(mean=(r.q.mean * posterior.on[r.design.e]) @ turn.factors[r.design.e]))
+        for r in posterior.regressions
+    ]  # fmt: skip
+    scales = None if posterior.scales is None else posterior.scales._replace(mean=turn.scales)
+    return posterior._replace(on=turn.on, scales=scales, regressions=tuple(regressions))
+
+
+def _coefficients(spec: Spec, posterior: Posterior) -> tuple[list[Floats], list[Floats]]:
+    """Of the factors of each set, (p, K), and of its biases, (p, 2M)."""
+    factors = [np.zeros((0, posterior.n_factors)) for _ in spec.sizes]
+    biases = [np.zeros((0, len(spec.biased))) for _ in spec.sizes]
+    for design, q, _ in posterior.regressions:
+        if design.layer is None:
+            factors[design.e] = q.mean * posterior.on[design.e]
+            biases[design.e] = np.zeros((len(q.mean), len(spec.biased)))
+    for design, q, _ in posterior.regressions:
+        if design.layer is not None:
+            biases[design.e][:, design.layer] = q.mean[:, 0]
+    return factors, biases
+
+
+def _shared(spec: Spec) -> list[int]:
+    """The layer of the biases of each side of each relation: both sides of a symmetric one have the first."""
+    return [spec.layer(*divmod(n, 2)) for n in range(len(spec.biased))]
 
 
 def _pairs(spec: Spec, m: int, rng: np.random.Generator) -> tuple[Array, Array]:

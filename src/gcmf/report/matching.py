@@ -57,8 +57,7 @@ def _of_draws(model: Any) -> Any:
     n, draws = fitted.n_factors, fitted.draws
     ours = np.concatenate([mean[:, :n].astype(float) for mean in fitted.mean])
     for s in range(draws.n):
-        parts = zip(draws.factors, draws.unit, strict=True)
-        theirs = np.concatenate([f[s, :-1, :n].astype(float) * unit[:n] for f, unit in parts])
+        theirs = np.concatenate([f[s, :-1, :n].astype(float) for f in draws.factors])
         yield f"draw {s + 1}", _names(fitted), _names(fitted), _cosine(ours, theirs)
 
 

@@ -19,7 +19,7 @@ from gcmf.data.vocabulary import Vocabulary
 from gcmf.data.zeros import Drawn
 from gcmf.errors import GcmfError, StorageError
 from gcmf.likelihoods import ParameterPrior, known
-from gcmf.model.draws import Draws
+from gcmf.model.draws import Draws, Origin
 from gcmf.model.explained import Explained
 from gcmf.model.fitted import Effects, Fitted, FittedScales, RowTerms
 from gcmf.model.structure import Pattern
@@ -47,7 +47,7 @@ _OWN_PLACE = (
     "draws",
 )
 #: Fields of `Draws` that other parts of the document hold.
-_KNOWN_OF_DRAWS = ("offset", "ends", "mates")
+_KNOWN_OF_DRAWS = ("offset", "ends", "mates", "origin")
 _INTEGERS = ("Int8", "Int16", "Int32", "Int128", "UInt8", "UInt16", "UInt32", "UInt64")
 
 
@@ -133,7 +133,10 @@ def _write_effects(effects: Effects | None) -> dict[str, Any]:
 def _write_draws(draws: Draws | None) -> dict[str, Any]:
     if draws is None:
         return {}
-    return {"draws": {name: _listed(part) for name, part in draws._asdict().items() if name not in _KNOWN_OF_DRAWS}}
+    parts = {name: _listed(part) for name, part in draws._asdict().items() if name not in _KNOWN_OF_DRAWS}
+    if draws.origin is not None:
+        parts["origin"] = {name: _listed(part) for name, part in draws.origin._asdict().items()}
+    return {"draws": parts}
 
 
 def _write_kind(kind: IdKind | None) -> dict[str, Any]:
@@ -159,8 +162,9 @@ def schema_matcher(document: dict[str, Any]) -> Matcher:
             return f"{dim} of relation {n}"
         if dim.endswith("+1"):
             return f"{member_of(dim[:-2], n)} and one more"
-        if dim == "features":
-            return f"features of {entities[n]!r}"
+        if dim in ("features", "known features"):
+            none = dim == "known features" and "covariates" not in document["entities"][n]
+            return "no features" if none else f"features of {entities[n]!r}"
         if dim not in ("members", "ends", "columns"):
             return dim
         if dim == "members":
@@ -168,7 +172,7 @@ def schema_matcher(document: dict[str, Any]) -> Matcher:
         m, side = divmod(n, 2) if dim == "ends" else (n, 1)
         return _members(relations[m][("rows", "cols")[side]])
 
-    sizes = {"entities": len(entities), "relations": len(relations), "layers": 2 * len(relations)}
+    sizes = {"entities": len(entities), "relations": len(relations), "layers": 2 * len(relations), "no features": 0}
     return Matcher(sizes, member_of)
 
 
@@ -311,9 +315,22 @@ def _read_draws(written: dict[str, Any], fitted: Fitted) -> Draws:
     """Draws, with what else is known of the model that they are of."""
     own = np.arange(fitted.on.shape[1])
     mate = own if fitted.scales is None else fitted.scales.mate
-    arrays: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in written.items()}
+    arrays: dict[str, Any] = {name: tuple(part) if isinstance(part, list) else part for name, part in written.items()
+                              if name not in ("unit", "origin")}  # fmt: skip
+    if "unit" in written:  # older files have them as float16, in units
+        pairs = zip(arrays["factors"], written["unit"], strict=True)
+        arrays["factors"] = tuple(u.astype(np.float32) * unit.astype(np.float32) for u, unit in pairs)
+    if any(u.dtype != np.float32 for u in arrays["factors"]):
+        refuse("draws/factors", "float16", "float32, or a unit of each,")
+    origin = None
+    if "origin" in written:
+        parts: dict[str, Any] = {
+            name: tuple(part) if isinstance(part, list) else part for name, part in written["origin"].items()
+        }
+        origin = Origin(**parts)
+        _check_origin(origin, fitted)
     draws = Draws(
-        **arrays, offset=fitted.offset, ends=np.array(fitted.ends),
+        **arrays, origin=origin, offset=fitted.offset, ends=np.array(fitted.ends),
         mates=np.where(fitted.directed[:, None], mate, own),
     )  # fmt: skip
     sizes = [(len(mean), f.shape[1]) for mean, f in zip(fitted.mean, draws.factors, strict=True)]
@@ -327,6 +344,22 @@ def _read_draws(written: dict[str, Any], fitted: Fitted) -> Draws:
         ),
     })  # fmt: skip
     return draws
+
+
+def _check_origin(origin: Origin, fitted: Fitted) -> None:
+    """Refuse what new rows could not be drawn from."""
+    biased = fitted.terms is not None and fitted.terms.biased
+    refuse_faults({
+        "draws/origin/turn cannot be undone": bool((np.linalg.slogdet(origin.turn)[0] == 0).any()),
+        "draws/origin/precision is not above zero": not bool((origin.precision[origin.on] > 0).all()),
+        "draws/origin/bias_prior holds a variance that is not above zero": bool(
+            (origin.bias_prior[:, 1, biased] <= 0).any()
+        ),
+        "draws/origin/learned are not what the likelihood of their relation learns": not all(
+            _is_learned(likelihood, p, point=True)
+            for likelihood, each in zip(fitted.likelihoods, origin.learned, strict=True) for p in each
+        ),
+    })  # fmt: skip
 
 
 def _read_drawn(written: dict[str, int], m: int) -> Drawn:

@@ -85,6 +85,18 @@ _ENTITY = {
     "kind?": {"name": str, "levels": Each(str | int | NoneType), "ordered": bool, "categories": _IDS},
 }  # fmt: skip
 
+_ORIGIN = {
+    "turn": Piece(("draws", "entities", "factors", "factors"), -DATA, DATA),
+    "precision": Piece(("draws", "entities", "factors"), 0.0, math.inf),
+    "on": Piece(("draws", "entities", "factors"), types=("bool",)),
+    "center": Piece(("draws", "entities", "factors"), -DATA, DATA),
+    "scales": Piece(("draws", "relations", "factors"), -DATA, DATA),
+    "bias_prior": Piece(("draws", 2, "layers"), -DATA, DATA),
+    "learned": Each(Piece(("draws", "learned"), -math.inf, math.inf), of="relations"),
+    "coefficients": Each(Piece(("draws", "known features", "factors"), -DATA, DATA), of="entities"),
+    "bias_coefficients": Each(Piece(("draws", "known features", "layers"), -DATA, DATA), of="entities"),
+}
+
 #: What is known of a `GCMF`: the sets and relations that everything else is counted by, and the rest.
 SCHEMA = {
     "entities": Each({**_ENTITY, "covariates?": dict}),
@@ -134,14 +146,15 @@ COLLECTIVE = {
     },
     "pairs?": Each({"code": Piece(("pairs",), 0, 255, types=("uint8",)), "inverted": bool}, of="relations"),
     "draws?": {
-        "factors": Each(Piece(("draws", "members+1", "factors"), types=("float16",)), of="entities"),
-        "unit": Piece(("entities", "factors"), 1e-30),
+        "factors": Each(Piece(("draws", "members+1", "factors"), types=("float16", "float32")), of="entities"),
+        "unit?": Piece(("entities", "factors"), 1e-30),
         "biases": Each(Piece(("draws", "ends+1"), types=("float32",)), of="layers"),
         "scales": Piece(("draws", "relations", "factors")),
         "parameters": Each(Piece(("draws", "parameters")), of="relations"),
         "inclusion": Piece(("entities", "factors"), 0.0, 1.0),
         "effective": Piece(("relations",), 0.0, math.inf),
         "r_hat": Piece(("relations",), 0.0, math.inf),
+        "origin?": _ORIGIN,
     },
     "run?": dict,
     "made_of?": dict,
