@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from gcmf import Relation, load
+from gcmf.errors import GcmfError
 from gcmf.model.predict import theta_of
 from gcmf.model.predictive import Normal
 
@@ -257,8 +258,9 @@ def folded(case: Case) -> None:
                 mean, std = (a.T[rows] if side else a[rows] for a in case.predicted[t.name])
                 both, alone = (_of_new(new, t.name, others, side) for new in (together, lone))
                 what, margin = f"{name} in {t.name}", FOLDED * (t.unit + std)
+                margin = std + margin if case.sampled else margin
                 _near(both[:1], alone, margin[:1], f"{what}, in company and alone")
-                _near(both, mean, std + margin if case.sampled else margin, f"{what}, folded in")
+                _near(both, mean, margin, f"{what}, folded in")
 
 
 def _of_new(new: Any, relation: str, others: Any, side: int) -> Floats:  # noqa: ANN401 - new entities, ids
@@ -289,14 +291,19 @@ def _as_new(case: Case, name: str, rows: Any) -> tuple[dict[str, Relation], pd.D
 
 
 def updated(case: Case) -> None:
-    """One more cell leaves the predictions of all but its two entities where they were."""
+    """One more cell leaves the predictions of all but its two entities where they were; draws may refuse it."""
     for t in case.world.tables:
         free = np.argwhere(~(t.seen | t.seen.T) & ~np.eye(len(t.x), dtype=bool) if t.ends[0] == t.ends[1] else ~t.seen)
         if not len(free):
             continue
         at = free[case.rng.integers(len(free))]
         row, col = (case.world.ids[end][n] for end, n in zip(t.ends, at, strict=True))
-        model = copy.copy(case.model).update({t.name: ([row], [col], [t.x[t.seen][0]])})
+        try:
+            model = copy.copy(case.model).update({t.name: ([row], [col], [t.x[t.seen][0]])})
+        except GcmfError:
+            if case.sampled:  # draws cannot be drawn again without the cells that they rest on
+                return
+            raise
         for other in case.world.tables:
             ids = [case.world.ids[end] for end in other.ends]
             kept = np.ix_(*([n for n, who in enumerate(of) if who not in (row, col)] for of in ids))
