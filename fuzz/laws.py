@@ -140,18 +140,19 @@ def drawn_cells(case: Case) -> None:
 
 
 def structure(case: Case) -> None:
-    """Activities are shares, factors are zero where they are not, and relations without a factor owe nothing to it."""
+    """Activities are shares; relations that a factor does not reach owe nothing to it, and other sets do not hold it."""
     table, explained = case.model.structure(), case.model.variance_explained()
     assert len(table) == case.model.n_factors_active_
     activity = table[list(case.world.ids)].to_numpy(float)
     assert ((activity >= 0) & (activity <= 1 + 1e-9)).all(), f"activities from {activity.min()} to {activity.max()}"
-    for name in case.world.ids:
-        factors = case.model.factors(name)
-        off = table.index[table[name] == 0]
-        assert not (factors[off].abs() > 1e-30).any(axis=None), f"factors of {name} that are off"
+    factors = {name: case.model.factors(name) for name in case.world.ids}
     for factor, relations in table["relations"].items():
         others = [name for name in explained.index if name not in relations]
         assert not explained.loc[others, factor].any(), f"{factor} explains relations that it does not reach"
+        ends = {end for t in case.world.tables if t.name in relations for end in t.ends}
+        assert not any(factors[name][factor].any() for name in factors if name not in ends), (
+            f"{factor} is beyond {ends}"
+        )
 
 
 def explained(case: Case) -> None:
