@@ -140,7 +140,7 @@ def drawn_cells(case: Case) -> None:
 
 
 def structure(case: Case) -> None:
-    """Activities are shares; relations that a factor does not reach owe nothing to it, and other sets do not hold it."""
+    """Activities are shares; relations that a factor does not reach owe it nothing, and other sets do not hold it."""
     table, explained = case.model.structure(), case.model.variance_explained()
     assert len(table) == case.model.n_factors_active_
     activity = table[list(case.world.ids)].to_numpy(float)
@@ -151,7 +151,7 @@ def structure(case: Case) -> None:
         assert not explained.loc[others, factor].any(), f"{factor} explains relations that it does not reach"
         ends = {end for t in case.world.tables if t.name in relations for end in t.ends}
         assert not any(factors[name][factor].any() for name in factors if name not in ends), (
-            f"{factor} is beyond {ends}"
+            f"{factor} beyond {ends}"
         )
 
 
