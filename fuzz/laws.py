@@ -150,9 +150,7 @@ def structure(case: Case) -> None:
         others = [name for name in explained.index if name not in relations]
         assert not explained.loc[others, factor].any(), f"{factor} explains relations that it does not reach"
         ends = {end for t in case.world.tables if t.name in relations for end in t.ends}
-        assert not any(factors[name][factor].any() for name in factors if name not in ends), (
-            f"{factor} beyond {ends}"
-        )
+        assert not any(factors[name][factor].any() for name in factors if name not in ends), f"{factor} beyond {ends}"
 
 
 def explained(case: Case) -> None:
@@ -211,13 +209,18 @@ def ranked_otherwise(case: Case) -> None:
 
 def neighbors(case: Case) -> None:
     """Nobody is like itself; scores are at most 1, in order, and the same both ways."""
-    for name, ids in case.world.ids.items():
-        table = case.model.similar(name, n=len(ids))
+    for name in _with_factors(case):
+        table = case.model.similar(name, n=len(case.world.ids[name]))
         scores = _in_order(table, f"similar {name}")
         assert (table["id"] != table["item"]).all(), f"somebody of {name} is like itself"
         assert (scores.abs() <= 1 + 1e-6).all(), f"similar {name}: a score of {scores.abs().max()}"
         square = scores.unstack().to_numpy()
         _near(np.nan_to_num(square), np.nan_to_num(square.T), 1e-5, f"similar {name} both ways")
+
+
+def _with_factors(case: Case) -> list[str]:
+    """Sets that have a factor: of others, nobody is like anybody, and the model says so."""
+    return [name for name in case.world.ids if case.model.factors(name, weak=True).any(axis=None)]
 
 
 def reasons(case: Case) -> None:
@@ -336,7 +339,7 @@ def _all_answers(case: Case, model: GCMF) -> Iterator[tuple[str, Any]]:
     yield from (("strengths", model.strengths()), ("diagnostics", model.diagnostics()))
     for name in case.world.ids:
         yield f"factors of {name}", model.factors(name, weak=True)
-        yield f"similar {name}", model.similar(name, n=3)
+    yield from ((f"similar {name}", model.similar(name, n=3)) for name in _with_factors(case))
     yield from ((f"coefficients of {name}", model.coefficients(name)) for name in case.world.covariates)
     for t in case.world.tables:
         row, col = (case.world.ids[end][-1] for end in t.ends)
