@@ -103,7 +103,7 @@ def sizes(case: Case) -> None:
     for t in case.world.tables:
         new = case.model.predict(t.name, ["new"], ["other"], unknown="prior", return_std=True)
         largest = max(np.nanmax(np.abs(t.filled)), float(t.likelihood.name != "gaussian"))
-        for mean, std in (case.predicted[t.name], new):
+        for mean, std in ((a[t.possible] for a in case.predicted[t.name]), new):
             assert np.isfinite([mean, std]).all(), f"{t.name}: a mean or a deviation is not finite"
             # A probability that rounds to 1 has a deviation of 0.
             assert (std > 0).all() or t.likelihood.name == "bernoulli", f"{t.name}: a deviation of {std.min():.2g}"
@@ -297,7 +297,7 @@ def _as_new(case: Case, name: str, rows: Any) -> tuple[dict[str, Relation], pd.D
 def updated(case: Case) -> None:
     """One more cell leaves the predictions of all but its two entities where they were; draws may refuse it."""
     for t in case.world.tables:
-        free = np.argwhere(~(t.seen | t.seen.T) & ~np.eye(len(t.x), dtype=bool) if t.ends[0] == t.ends[1] else ~t.seen)
+        free = np.argwhere(t.possible & ~(t.seen | t.seen.T if t.symmetric else t.seen))
         if not len(free):
             continue
         at = free[case.rng.integers(len(free))]
@@ -375,7 +375,10 @@ def _refitted(case: Case, *, turned: bool) -> None:
     """A refit predicts the same, or at another optimum not worse than other starts do."""
     other = case.world.estimator(case.seed).fit(case.world.collection(None if turned else case.rng, turned=turned))
     found = predictions(case.world, other, turned=turned)
-    if all(np.abs(found[t.name][0] - case.predicted[t.name][0]).max() <= APART * t.unit for t in case.world.tables):
+    if all(
+        np.abs(found[t.name][0] - case.predicted[t.name][0])[t.possible].max() <= APART * t.unit
+        for t in case.world.tables
+    ):
         return
     error, worst = _error(case, found), _error(case, case.predicted)
     for start in range(1, 1 + STARTS):
@@ -388,7 +391,8 @@ def _refitted(case: Case, *, turned: bool) -> None:
 
 def _error(case: Case, found: Predicted) -> float:
     """How far predictions are from what cells are expected to be, in deviations of the cells."""
-    return float(np.mean([np.sqrt(np.mean((found[t.name][0] - t.truth) ** 2)) / t.unit for t in case.world.tables]))
+    off = [((found[t.name][0] - t.truth)[t.possible] / t.unit) for t in case.world.tables]
+    return float(np.mean([np.sqrt(np.mean(part**2)) for part in off]))
 
 
 LAWS: dict[str, Callable[[Case], None]] = {

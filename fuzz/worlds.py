@@ -53,6 +53,11 @@ class Table:
         return ~np.isnan(self.filled)
 
     @property
+    def possible(self) -> NDArray[np.bool_]:
+        """Which cells there can be: nobody has one with itself."""
+        return np.ones(self.x.shape, bool) if self.symmetric is None else ~np.eye(len(self.x), dtype=bool)
+
+    @property
     def unit(self) -> float:
         """The deviation of the cells, or their size where all are alike."""
         x = self.filled[self.seen]
