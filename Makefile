@@ -71,7 +71,8 @@ lint: setup
 docs: .venv/docs
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(BIN)/mkdocs build --strict
 
-# Random fits, ordinary and hostile, in both precisions; one case again: .venv/bin/python -m fuzz --seed 123.
+# Random fits, ordinary and hostile, in both precisions, and answers of random worlds, 500 with each thing that a world
+# may have; one case again: .venv/bin/python -m fuzz --kind answers --seed 123.
 N ?= 1000
 
 fuzz: setup

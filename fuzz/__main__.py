@@ -1,4 +1,7 @@
-"""`python -m fuzz [--n 1000] [--first 0]`, or `python -m fuzz --seed 123 [--kind hostile] [--dtype float32]`."""
+"""`python -m fuzz [--n 1000] [--first 0]`, or `python -m fuzz --seed 123 [--kind answers] [--dtype float32]`.
+
+Of the kinds, "ordinary" and "hostile" are fits in both precisions, "answers" compares what a model answers.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,20 @@ import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from fuzz import answers
 from fuzz.cases import draw
 from fuzz.checks import MARGINS, Outcome, run
+from fuzz.worlds import draw_world
 from gcmf.engines.threads import available_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-KINDS = ("ordinary", "hostile")
+KINDS = ("ordinary", "hostile", "answers")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,25 +38,39 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     seeds = range(options.first, options.first + options.n) if options.seed is None else [options.seed]
     kinds, dtypes = [options.kind] if options.kind else KINDS, [options.dtype] if options.dtype else tuple(MARGINS)
-    tasks = [(kind, seed, dtype) for kind in kinds for dtype in dtypes for seed in seeds]
+    tasks = [(kind, seed, dtype) for kind in kinds if kind != "answers" for dtype in dtypes for seed in seeds]
+    asked = list(seeds) if "answers" in kinds else []
     if options.seed is not None:
         outcomes = [_tell(run(*task)) for task in tasks]
+        worlds = [_tell_answers(answers.check(seed)) for seed in asked]
     else:
-        outcomes = []
         # Threads and fork do not go together.
         with ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
-            for outcome in pool.map(run, *zip(*tasks, strict=True), chunksize=8):
-                outcomes.append(outcome)
-                if sys.stderr.isatty():
-                    print(f"\r{len(outcomes)} of {len(tasks)}", end="", file=sys.stderr, flush=True)
-    print(summary(outcomes))
-    return int(any(outcome.faults for outcome in outcomes))
+            fits = pool.map(run, *zip(*tasks, strict=True), chunksize=8) if tasks else iter(())
+            checked = pool.map(answers.check, asked, chunksize=4)
+            outcomes, worlds = _counted(fits, len(tasks)), _counted(checked, len(asked))
+    print(*([summary(outcomes)] if outcomes else []), *([answers.table(worlds)] if worlds else []), sep="\n\n")
+    return int(any(outcome.faults for outcome in (*outcomes, *worlds)))
+
+
+def _counted(results: Iterator[Any], n: int) -> list[Any]:
+    done = []
+    for result in results:
+        done.append(result)
+        if sys.stderr.isatty():
+            print(f"\r{len(done)} of {n}", end="", file=sys.stderr, flush=True)
+    return done
 
 
 def _tell(outcome: Outcome) -> Outcome:
     print(f"{outcome.kind} {outcome.seed} {outcome.dtype}: {outcome.word}\n{draw(outcome.kind, outcome.seed)[1]}")
     print(f"  {outcome.status}, worst fall {outcome.fall:.2e}", *outcome.faults, outcome.trace, sep="\n  ")
     return outcome
+
+
+def _tell_answers(checked: answers.Checked) -> answers.Checked:
+    print(f"answers {checked.seed}\n{draw_world(checked.seed)}\n{checked.trace}")
+    return checked
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:

@@ -8,15 +8,20 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from fuzz import answers
 from fuzz.__main__ import main
 from fuzz.cases import draw
 from fuzz.checks import MARGINS, run, worst_fall
 from fuzz.hostile import HOSTILE
+from fuzz.laws import LAWS
+from fuzz.worlds import FEATURES, draw_world
 from gcmf import GCMF, fit
 from gcmf.errors import DataError
 
 #: Of each kind and precision; more than there are kinds of hostility.
 N_SEEDS = 36
+#: Of the worlds whose answers are compared, with everything among them that a world may have.
+WORLDS = (0, 9, 24, 31, 93)
 
 
 @pytest.mark.parametrize("dtype", MARGINS)
@@ -80,3 +85,54 @@ def test_the_command_says_what_failed(capsys, schema):
     assert "Traceback" in printed
     assert main(only) == 0
     assert "0 cases with faults" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seed", WORLDS)
+def test_answers_go_together(seed):
+    checked = answers.check(seed)
+    assert not checked.faults, f"{checked.trace}\npython -m fuzz --kind answers --seed {seed}"
+
+
+def test_worlds_have_everything_and_are_always_the_same():
+    assert {name for seed in WORLDS for name in draw_world(seed).features} == set(FEATURES)
+    share = np.mean([[name in draw_world(seed).features for name in FEATURES] for seed in range(200)], axis=0)
+    assert (share > 0.35).all(), "half of all worlds have it: 1,000 seeds are 500 of each"
+    a, b = draw_world(WORLDS[0]), draw_world(WORLDS[0])
+    assert str(a) == str(b) != str(draw_world(WORLDS[0] + 1))
+    for one, other in zip(a.tables, b.tables, strict=True):
+        np.testing.assert_array_equal(one.x, other.x)
+
+
+def test_a_world_in_another_order_or_turned_has_the_same_cells():
+    world = draw_world(WORLDS[0])
+    plain, permuted = world.collection(), world.collection(np.random.default_rng(0))
+    turned = world.collection(turned=True)
+    for name, bound in plain.relations.items():
+        assert permuted.relations[name].cells.n_cells == turned.relations[name].cells.n_cells == bound.cells.n_cells
+        assert (turned.relations[name].rows, turned.relations[name].cols) == (bound.cols, bound.rows)
+    assert any(list(permuted.entities[e].ids) != list(plain.entities[e].ids) for e in plain.entities)
+
+
+def test_answers_that_do_not_go_together_are_seen(capsys):
+    seed, predict = WORLDS[0], GCMF.predict
+
+    def doubled(self, *args, **more):
+        """Predictions that no other answer knows of."""
+        found = predict(self, *args, **more)
+        return tuple(100.0 * part for part in found) if isinstance(found, tuple) else 100.0 * found
+
+    with mock.patch.object(GCMF, "predict", doubled):
+        faults = answers.check(seed).faults
+    assert {"sizes", "drawn cells", "recommend"} <= set(faults)
+    with mock.patch.object(GCMF, "fit", side_effect=ZeroDivisionError("here")):
+        assert main(["--kind", "answers", "--seed", str(seed)]) == 1
+    printed = capsys.readouterr().out
+    assert f"answers --seed {seed} (fit): raised ZeroDivisionError: here" in printed
+    assert "Traceback" in printed
+    assert "1/1" in printed
+
+
+def test_every_law_is_listed_in_the_table():
+    text = answers.table([answers.Checked(3, ("gibbs",), {"fit": "", "save": "not alike"})])
+    assert all(law in text for law in LAWS)
+    assert "answers --seed 3 (save): not alike" in text
