@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.errors import OptionError
 from gcmf.gamma import Gamma, log_density, with_mode
 from gcmf.likelihoods.base import CellMath, Likelihood, ParameterPrior
 
 if TYPE_CHECKING:
     from gcmf.likelihoods.base import Floats
 
+#: What may have noise of its own.
+NOISE = ("relation", "rows", "cols", "both")
 LOG_2PI = float(np.log(2.0 * np.pi))
 #: Noise never falls below this share of a relation's variance: what is reproduced to 1e-5 of its spread has no noise
 #: left to learn, and the rounding errors of float64, which grow with the precision, would lower the bound.
@@ -32,13 +35,25 @@ def _squared_residual(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Gaussian(Likelihood):
-    """x ~ N(θ, 1/τ); exact, so there is no bound to choose. p = (shape, rate) of q(τ)."""
+    """x ~ N(θ, 1/(τ ρ_i σ_j)); exact, so there is no bound to choose. p = (shape, rate) of q(τ).
+
+    `noise` says what has noise of its own beside the relation: "rows" (ρ_i), "cols" (σ_j), "both" or nothing, which is
+    "relation". How much rows and columns differ is learned; where they do not, nothing changes.
+    """
+
+    noise: str = "relation"
 
     name = "gaussian"
     support = "real"
     least_squares = True
     standardized = True
     cell = CellMath(_quadratic, _squared_residual)
+
+    def __post_init__(self) -> None:
+        """Refuse any other word."""
+        if self.noise not in NOISE:
+            msg = f"noise must be one of {', '.join(map(repr, NOISE))}. Got {self.noise!r}."
+            raise OptionError(msg)
 
     def intercept(self, mean: float) -> float:
         """θ = E x."""
@@ -96,7 +111,7 @@ class Gaussian(Likelihood):
         """A noise variance above zero."""
         return super().is_settled(p) and bool(p[0] > 0.0)
 
-    def noise(self, p: Floats) -> float:
+    def noise_variance(self, p: Floats) -> float:
         """⟨1/τ⟩."""
         return float(p[0])
 

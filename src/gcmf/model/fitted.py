@@ -172,7 +172,7 @@ class Fitted:
     def noise(self) -> NDArray[np.float64]:
         """Noise variance of the scaled cells, (M,); zero where there is none."""
         pairs = zip(self.likelihoods, self.parameters, strict=True)
-        return np.array([likelihood.noise(p) for likelihood, p in pairs])
+        return np.array([likelihood.noise_variance(p) for likelihood, p in pairs])
 
     @property
     def factor_names(self) -> list[str]:

@@ -1,0 +1,70 @@
+"""Noise of rows and columns, x_ij ~ N(θ_ij, 1/(τ ρ_i σ_j)): who has some, how its spread ν is learned, its share of the bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from gcmf.engines.noise import FLOOR
+from gcmf.gamma import shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from gcmf.data.cells import Side
+    from gcmf.likelihoods import Likelihood
+
+    Floats = NDArray[np.float64]
+
+#: ν/2 with which fits begin, and its range: below it one row would decide on the relation's noise, above it rows differ
+#: by less than a twentieth, and have the noise of their relation from then on.
+FIRST_HALF, LEAST_HALF, MOST_HALF = 5.0, 0.25, 500.0
+
+
+class Noise(NamedTuple):
+    """What is known of the noise of the rows of each layer, apart from the rows themselves."""
+
+    half: Floats
+    """ν/2, (2M,): ρ ~ Gamma(ν/2, ν/2); infinite where rows have the noise of their relation."""
+    sums: Floats
+    """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n ⟨ρ⟩ and the entropies, (5, 2M)."""
+    n_rows: Floats
+    """Rows that tell of their noise, (2M,)."""
+
+
+def cells_of_noise(side: Side, number: int, likelihood: Likelihood) -> Floats | None:
+    """How many cells tell of the noise of each row of a side (0 or 1); None where rows have that of the relation.
+
+    A row of which all cells are equal tells nothing: no noise at all would explain it best.
+    """
+    if likelihood.noise not in ("both", ("rows", "cols")[number]):
+        return None
+    return np.where(side.varying(), side.weights(), 0.0)
+
+
+def start(cells: Sequence[Floats | None]) -> Noise | None:
+    """Where a fit begins, by the cells that tell of the noise of rows, per layer: rows are as precise as their relation."""
+    n_rows = np.array([0 if n is None else np.count_nonzero(n) for n in cells], dtype=float)
+    half = np.where(n_rows > 0, FIRST_HALF, np.inf)
+    return Noise(half, np.zeros((5, len(cells))), n_rows) if (n_rows > 0).any() else None
+
+
+def update(noise: Noise) -> Noise:
+    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that differ too little then have the noise of their relation."""
+    half = noise.half.copy()
+    for layer in np.flatnonzero(np.isfinite(half)).tolist():
+        gap = (noise.sums[0, layer] - noise.sums[1, layer]) / noise.n_rows[layer] - 1.0
+        half[layer] = max(shape_of(gap, 2.0 * MOST_HALF), LEAST_HALF)
+    return noise._replace(half=np.where(half > MOST_HALF, np.inf, half))
+
+
+def expected(noise: Noise) -> float:
+    """Σ over layers of n [h log h − log Γ(h)] + (h − 1) Σ⟨log ρ⟩ − h Σ⟨ρ⟩ + H + ½ Σ n⟨log ρ⟩ − FLOOR/2 Σ n⟨ρ⟩, h = ν/2."""
+    there = np.isfinite(noise.half)
+    h, n, (rho, log, n_log, n_rho, entropy) = noise.half[there], noise.n_rows[there], noise.sums[:, there]
+    prior = n * (h * np.log(h) - gammaln(h)) + (h - 1.0) * log - h * rho
+    return float((prior + entropy + 0.5 * n_log - 0.5 * FLOOR * n_rho).sum())
