@@ -185,6 +185,11 @@ class Likelihood(ABC):
         del p
         return 0.0
 
+    def at_noise(self, p: Floats, share: Any) -> Floats:  # noqa: ANN401 - 1, or an array
+        """p of cells whose noise variance is this share of their relation's; may be an array of (len p, cells)."""
+        del share
+        return p
+
     @abstractmethod
     def mean(self, m: Floats, v: Floats) -> Floats:
         """E x of a new cell."""

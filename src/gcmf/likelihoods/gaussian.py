@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -114,6 +114,10 @@ class Gaussian(Likelihood):
     def noise_variance(self, p: Floats) -> float:
         """⟨1/τ⟩."""
         return float(p[0])
+
+    def at_noise(self, p: Floats, share: Any) -> Floats:  # noqa: ANN401 - 1, or an array
+        """⟨1/τ⟩ ⟨1/ρ_i⟩ ⟨1/σ_j⟩."""
+        return np.asarray(p[0] * share)[None]
 
     def mean(self, m: Floats, v: Floats) -> Floats:
         """E x = m."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
@@ -34,6 +34,39 @@ class Noise(NamedTuple):
     """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n ⟨ρ⟩ and the entropies, (5, 2M)."""
     n_rows: Floats
     """Rows that tell of their noise, (2M,)."""
+
+
+class RowNoise(NamedTuple):
+    """The noise of rows and columns of a fitted model, per layer (2 × relation + side)."""
+
+    precision: tuple[Floats, ...]
+    """⟨ρ⟩: how many times as precise as its relation each row is, (d,)."""
+    cells: tuple[Floats, ...]
+    """How many cells told of it, (d,)."""
+    half: Floats
+    """ν/2, (2M,); zero where rows have the noise of their relation."""
+
+    def share(self, layer: int, i: NDArray[np.integer]) -> Any:  # noqa: ANN401 - a number where all are alike
+        """⟨1/ρ_i⟩, the noise variance of rows as a share of their relation's; position −1: of anybody."""
+        if self.half[layer] == 0.0:
+            return 1.0
+        shape = self.half[layer] + self.cells[layer] / 2.0
+        # Of a Gamma that is nearly flat ⟨1/ρ⟩ is infinite: what is known of such a row is its order of magnitude.
+        share = shape / np.maximum(shape - 1.0, shape / 2.0) / self.precision[layer]
+        known = share[self.cells[layer] > 0]
+        return np.append(share, known.mean() if len(known) else 1.0)[i]
+
+
+def fitted_noise(noise: Noise | None, precision: Sequence[Floats], cells: Sequence[Floats | None]) -> RowNoise | None:
+    """What remains of a fit."""
+    if noise is None or not np.isfinite(noise.half).any():
+        return None
+    there = np.isfinite(noise.half)
+    return RowNoise(
+        tuple(np.where(on, rho, 1.0) for rho, on in zip(precision, there, strict=True)),
+        tuple(np.zeros(len(rho)) if n is None or not on else n for rho, n, on in zip(precision, cells, there, strict=True)),
+        np.where(there, noise.half, 0.0),
+    )  # fmt: skip
 
 
 def cells_of_noise(side: Side, number: int, likelihood: Likelihood) -> Floats | None:
