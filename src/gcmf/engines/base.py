@@ -163,6 +163,12 @@ class Given(NamedTuple):
     state give the same draw."""
     noise: Floats | None = None
     """ν/2 of each layer, (2M,), infinite where its rows have the noise of the relation; None if all have."""
+    floor: Floats | None = None
+    """ε² of each relation, (M,): a variance of its cells that nothing explains, so that no row or column is exact."""
+
+    def floor_of(self, m: int) -> float:
+        """ε² of relation m."""
+        return 0.0 if self.floor is None else float(self.floor[m])
 
     def is_noisy(self, layer: int) -> bool:
         """Whether the rows of a layer have noise of their own."""

@@ -282,13 +282,13 @@ def _predict(block, b, at_first, n, scratch, real):
 
 @inlined
 def _squared_residuals(block, n, scratch, real):
-    """Σ σ_j [(x − m)² + v] of n predicted cells."""
+    """Σ σ_j [(x − m)² + v + ε²] of n predicted cells."""
     place, precision = array_of(scratch.place, None, np.uint64), array_of(block.partner_precision, None, np.float64)
     x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
     m, v, total = array_of(scratch.m, None, real), array_of(scratch.v, None, real), 0.0
     for c in range(n):
         away, spread = np.float64(x[c]) - m[c], np.float64(v[c])
-        value = (away * away + spread) * seen[c]
+        value = (away * away + spread + block.floor) * seen[c]
         total += value if len(precision) == 0 else precision[place[c]] * value
     return total
 

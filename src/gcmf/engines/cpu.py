@@ -227,6 +227,7 @@ class CpuEngine(HostState):
             work.blocks.lend(b, partner_bias_var=s.bias_var[theirs])
             work.blocks.lend(b, partner_precision=s.precision[theirs] if given.is_noisy(theirs) else _NONE)
             noisy = given.is_noisy(block.layer)
+            work.blocks.set(b, floor=given.floor_of(block.relation) if least_squares else 0.0)
             work.blocks.lend(b, precision=s.precision[block.layer] if noisy else _NONE)
             if noisy and given.noise is not None and block.noise_cells is not None:
                 work.blocks.set(b, noise_cells=block.noise_cells, noise_half=float(given.noise[block.layer]))

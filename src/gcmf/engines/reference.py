@@ -8,7 +8,6 @@ import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, Swept, is_proposed
 from gcmf.engines.host import HostState, no_scaling, noise_sums
-from gcmf.engines.noise import shape_and_rate
 from gcmf.engines.order import order_of
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ class ReferenceEngine(HostState):
         block, (j, x, times) = self._problem.blocks[e][b], self._cells[e][b][i]
         p, (m, v) = given.parameters[block.relation], self._moments(e, i, block, j, given)
         times = times * self._precision(block.layer, i, given) * self._precision(block.other_layer, j, given)
-        value = times * block.likelihood.value(x, m, v, p)
+        value = times * (block.likelihood.value(x, m, v, p) + given.floor_of(block.relation))
         if given.key is None or block.likelihood.trials is None:
             w, wz = block.likelihood.quadratic(x, m, v, p)
             return m, v, times * w, times * wz, value
@@ -90,8 +89,7 @@ class ReferenceEngine(HostState):
             half, rho = float(given.noise[block.layer]), self._state.precision[block.layer]
             if np.isfinite(half) and block.noise_cells[i] > 0:
                 total = -2.0 * given.slope[block.relation] * self._form(e, i, b, given)[-1].sum() / rho[i]
-                shape, rate = shape_and_rate(half, block.noise_cells[i], total)
-                rho[i] = shape / rate
+                rho[i] = (half + block.noise_cells[i] / 2.0) / (half + total / 2.0)
 
     def _bound_row(self, e: int, i: int, b: int, form: Form, given: Given) -> float:
         """Σ value + [ wz (m′ − m) − w/2 (m′² + v′ − m² − v) ]/slope, m′ and v′ after the row's step.

@@ -24,7 +24,6 @@ from gcmf.engines.cell_kernels import (
     WEIGHT,
 )
 from gcmf.engines.compiled import address_of, inlined, kernel, part
-from gcmf.engines.noise import FLOOR
 from gcmf.engines.random_kernels import philox, unit
 from gcmf.engines.records import BLOCK, FILLED, LISTED, PASS, SCRATCH
 from gcmf.engines.simd import (
@@ -123,12 +122,11 @@ def _scale_of(block, row):
 
 @part
 def _update_noise(block, row, total):
-    """⟨ρ_i⟩ = (ν/2 + n/2)/(ν/2 + ½ [τ Σ_j σ_j e_ij + FLOOR n]) of a row that has noise of its own."""
+    """⟨ρ_i⟩ = (ν/2 + n/2)/(ν/2 + ½ τ Σ_j σ_j e_ij) of a row that has noise of its own."""
     if block.precision.size > 0:
         n, half = array_of(block.noise_cells, None, np.float64)[row], block.noise_half
         if n > 0.0:
-            rate = half + 0.5 * (block.scale * total + FLOOR * n)
-            array_of(block.precision, None, np.float64)[row] = (half + 0.5 * n) / rate
+            array_of(block.precision, None, np.float64)[row] = (half + 0.5 * n) / (half + 0.5 * block.scale * total)
 
 
 @part
@@ -213,7 +211,7 @@ def form_row(rows_at, b, scratch_at, sums_at):
 def _bound_row(rows, b, row, before, scratch, sums):
     """The value of a row's cells in block b after the step.
 
-    Least squares: Σ [(x − m)² + v], which cancellation spoils where the residuals are small. Others: the value before,
+    Least squares: Σ [(x − m)² + v + ε²], which cancellation spoils where the residuals are small. Others: the value before,
     less half of what the quadratic form has grown by; or, where `hold_row` has been, what it found.
     """
     block = array_of(rows.blocks, None, BLOCK)[b]
@@ -222,7 +220,7 @@ def _bound_row(rows, b, row, before, scratch, sums):
     if block.least_squares:
         total = s[SQUARES] + s[BIAS_SPREAD] + after
         if total >= (PRECISE_SINGLE if rows.single else PRECISE_DOUBLE) * s[SQUARES]:
-            return total
+            return total + block.floor * s[WEIGHT]
     elif rows.guarded:
         return array_of(scratch.after, None, np.float64)[b]
     else:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gcmf.errors import OptionError
 from gcmf.gamma import Gamma, log_density, with_mode
 from gcmf.likelihoods.base import CellMath, Likelihood, ParameterPrior
+from gcmf.options import check_choice
 
 if TYPE_CHECKING:
     from gcmf.likelihoods.base import Floats
 
-#: What may have noise of its own.
-NOISE = ("relation", "rows", "cols", "both")
 LOG_2PI = float(np.log(2.0 * np.pi))
 #: Noise never falls below this share of a relation's variance: what is reproduced to 1e-5 of its spread has no noise
 #: left to learn, and the rounding errors of float64, which grow with the precision, would lower the bound.
@@ -41,7 +39,7 @@ class Gaussian(Likelihood):
     "relation". How much rows and columns differ is learned; where they do not, nothing changes.
     """
 
-    noise: str = "relation"
+    noise: Literal["relation", "rows", "cols", "both"] = "relation"
 
     name = "gaussian"
     support = "real"
@@ -50,10 +48,7 @@ class Gaussian(Likelihood):
     cell = CellMath(_quadratic, _squared_residual)
 
     def __post_init__(self) -> None:
-        """Refuse any other word."""
-        if self.noise not in NOISE:
-            msg = f"noise must be one of {', '.join(map(repr, NOISE))}. Got {self.noise!r}."
-            raise OptionError(msg)
+        check_choice("noise", self.noise, ("relation", "rows", "cols", "both"))
 
     def intercept(self, mean: float) -> float:
         """θ = E x."""

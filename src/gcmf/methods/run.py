@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: The name under which the run is kept after each sweep whose bound was finite and had not fallen.
 GOOD = "last good sweep"
+#: Sweeps before which no relation is found to have one noise alone.
+EARLY = 20
 _HERE = "while another is looked at"
 
 
@@ -77,8 +79,8 @@ class Run:
         if posterior.scales is not None and not pooled:
             sums = np.add.reduce([of_set.scaling for of_set in swept])
             posterior, self.measured = self._scaling.moved(self.engine, posterior, given, self.measured, sums)
-        posterior = self._learn_noise(posterior, swept)
-        posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
+        posterior = update_parameters(spec, posterior, self.measured)
+        posterior = update_bias_prior(spec, self._learn_noise(posterior, swept))
         posterior, self.measured = self._search.tried(self.engine, posterior, self.measured)
         self.posterior = moves.shift(spec, self.engine, posterior)
 
@@ -89,7 +91,9 @@ class Run:
         sums = posterior.noise.sums.copy()
         for of_set in swept:
             sums[:, of_set.layers] = of_set.noise
-        learned = noise.update(posterior.noise._replace(sums=sums))
+        pairs = zip(self.spec.likelihoods, posterior.parameters, strict=True)
+        variance, early = np.array([-0.5 / kind.slope(p) for kind, p in pairs]), len(self.trace) < EARLY
+        learned = noise.update(posterior.noise._replace(sums=sums), variance, early=early)
         gone = np.isinf(learned.half) & np.isfinite(posterior.noise.half)
         if gone.any():
             # The model is another from here on, and its bound lies elsewhere: so does the trace.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from gcmf.engines.noise import FLOOR
 from gcmf.gamma import shape_of
 
 if TYPE_CHECKING:
@@ -20,9 +19,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: ν/2 with which fits begin, and its range: below it one row would decide on the relation's noise, above it rows differ
-#: by less than a twentieth, and have the noise of their relation from then on.
-FIRST_HALF, LEAST_HALF, MOST_HALF = 5.0, 0.25, 500.0
+#: ν/2 with which fits begin, and its range: below it one row would decide on the relation's noise; above it the noise
+#: of rows differs by less than 5%, and they have that of their relation from then on.
+FIRST_HALF, LEAST_HALF, MOST_HALF = 5.0, 0.25, 100.0
+#: ε² as a share of the mean noise variance of a relation: a row or column that the factors meet exactly, as blank pixels
+#: of pictures, would be infinitely precise, and a cell of it that is met less well infinitely improbable.
+FLOOR = 1e-3
 
 
 class Noise(NamedTuple):
@@ -31,9 +33,12 @@ class Noise(NamedTuple):
     half: Floats
     """ν/2, (2M,): ρ ~ Gamma(ν/2, ν/2); infinite where rows have the noise of their relation."""
     sums: Floats
-    """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n ⟨ρ⟩ and the entropies, (5, 2M)."""
+    """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n/⟨ρ⟩ and the entropies, (5, 2M)."""
     n_rows: Floats
-    """Rows that tell of their noise, (2M,)."""
+    n_cells: Floats
+    """Rows that tell of their noise, and their cells, (2M,)."""
+    floor: Floats
+    """ε² of each relation, (M,): a variance of its cells that nothing explains; zero where rows have no noise."""
 
 
 class RowNoise(NamedTuple):
@@ -82,22 +87,32 @@ def cells_of_noise(side: Side, number: int, likelihood: Likelihood) -> Floats | 
 def start(cells: Sequence[Floats | None]) -> Noise | None:
     """Where a fit begins, by the cells that tell of the noise of rows, per layer: rows are as precise as their relation."""
     n_rows = np.array([0 if n is None else np.count_nonzero(n) for n in cells], dtype=float)
+    n_cells = np.array([0.0 if n is None else n.sum() for n in cells])
     half = np.where(n_rows > 0, FIRST_HALF, np.inf)
-    return Noise(half, np.zeros((5, len(cells))), n_rows) if (n_rows > 0).any() else None
+    # The data have unit variance.
+    floor = np.where((n_rows > 0).reshape(-1, 2).any(axis=1), FLOOR, 0.0)
+    return Noise(half, np.zeros((5, len(cells))), n_rows, n_cells, floor) if (n_rows > 0).any() else None
 
 
-def update(noise: Noise) -> Noise:
-    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that differ too little then have the noise of their relation."""
+def update(noise: Noise, variance: Floats, *, early: bool) -> Noise:
+    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that differ too little then have the noise of their relation.
+
+    Not `early`, before factors have found what tells rows apart. `variance` is 1/⟨τ⟩ of each relation, (M,). ε² follows the mean noise variance of a relation downwards: so the bound
+    rises.
+    """
     half = noise.half.copy()
     for layer in np.flatnonzero(np.isfinite(half)).tolist():
         gap = (noise.sums[0, layer] - noise.sums[1, layer]) / noise.n_rows[layer] - 1.0
-        half[layer] = max(shape_of(gap, 2.0 * MOST_HALF), LEAST_HALF)
-    return noise._replace(half=np.where(half > MOST_HALF, np.inf, half))
+        half[layer] = max(shape_of(gap, MOST_HALF if early else 2.0 * MOST_HALF), LEAST_HALF)
+    there = np.isfinite(noise.half)
+    mean = np.where(there, noise.sums[3] / np.where(there, noise.n_cells, 1.0), 1.0).reshape(-1, 2).prod(axis=1)
+    floor = np.minimum(noise.floor, FLOOR * variance * mean)
+    return noise._replace(half=np.where(half > MOST_HALF, np.inf, half), floor=floor)
 
 
 def expected(noise: Noise) -> float:
-    """Σ over layers of n [h log h − log Γ(h)] + (h − 1) Σ⟨log ρ⟩ − h Σ⟨ρ⟩ + H + ½ Σ n⟨log ρ⟩ − FLOOR/2 Σ n⟨ρ⟩, h = ν/2."""
+    """Σ over layers of n [h log h − log Γ(h)] + (h − 1) Σ⟨log ρ⟩ − h Σ⟨ρ⟩ + H + ½ Σ n⟨log ρ⟩, h = ν/2."""
     there = np.isfinite(noise.half)
-    h, n, (rho, log, n_log, n_rho, entropy) = noise.half[there], noise.n_rows[there], noise.sums[:, there]
+    h, n, (rho, log, n_log, _, entropy) = noise.half[there], noise.n_rows[there], noise.sums[:, there]
     prior = n * (h * np.log(h) - gammaln(h)) + (h - 1.0) * log - h * rho
-    return float((prior + entropy + 0.5 * n_log - 0.5 * FLOOR * n_rho).sum())
+    return float((prior + entropy + 0.5 * n_log).sum())

@@ -172,5 +172,6 @@ def given_of(spec: Spec, posterior: Posterior) -> Given:
     """What a sweep takes as fixed."""
     slopes = [kind.slope(p) for kind, p in zip(spec.likelihoods, posterior.parameters, strict=True)]
     scales = None if posterior.scales is None else scales_of(posterior.scales, spec.directed)
-    noise = None if posterior.noise is None else posterior.noise.half
-    return Given(posterior.on, row_priors(spec, posterior), posterior.parameters, np.array(slopes), scales, noise=noise)
+    given = Given(posterior.on, row_priors(spec, posterior), posterior.parameters, np.array(slopes), scales)
+    noise = posterior.noise
+    return given if noise is None else given._replace(noise=noise.half, floor=noise.floor)
