@@ -194,7 +194,8 @@ class Swept(NamedTuple):
     (M, K + 2, K): with p_k = d̄_k ū_ik ū_jk, Σ w p pᵀ, then Σ w (z − b̄_i − b̄_j) p, then Σ w ⟨d²⟩⟨u_i²⟩⟨u_j²⟩. Zero
     elsewhere; (0, 0, 0) where there are no scales."""
     noise: Floats
-    """What `noise.sums_of` makes of the precisions of each layer, (5, B); zero where rows have no noise of their own."""
+    """What `noise.sums_of` makes of the precisions of each layer, (5, B), zero where rows have no noise of their
+    own; (0, 0) where no relation has."""
 
 
 def is_proposed(likelihood: Likelihood) -> bool:

@@ -138,10 +138,12 @@ def no_scaling(problem: Problem, given: Given) -> Floats:
 
 
 def noise_sums(problem: Problem, e: int, given: Given, state: State) -> Floats:
-    """What `sums_of` makes of the precisions of the layers of a set, (5, B)."""
+    """What `sums_of` makes of the precisions of the layers of a set, (5, B); nothing where no relation has noise."""
+    if given.noise is None:
+        return np.zeros((0, 0))
     blocks, sums = problem.blocks[e], np.zeros((5, len(problem.blocks[e])))
     for b, block in enumerate(blocks):
-        if given.noise is not None and given.is_noisy(block.layer) and block.noise_cells is not None:
+        if given.is_noisy(block.layer) and block.noise_cells is not None:
             sums[:, b] = sums_of(state.precision[block.layer], block.noise_cells, float(given.noise[block.layer]))
     return sums
 
