@@ -12,6 +12,7 @@ from gcmf.gamma import Gamma
 from gcmf.likelihoods import Likelihood
 from gcmf.model.elbo import elbo
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales, given_of
+from gcmf.model.noise import start as start_noise
 from gcmf.model.regression import Regression, precision_of, solve, told
 from gcmf.model.spec import Spec, build
 from gcmf.model.structure import carried
@@ -115,7 +116,9 @@ def random_state(spec, on, rng, dtype):
     layers = [np.asarray(seen & biased) for seen, biased in zip(spec.in_layer, spec.biased, strict=True)]
     bias = [np.where(seen, 0.5 * rng.normal(size=len(seen)), 0.0).astype(dtype) for seen in layers]
     bias_var = [np.where(seen, point * rng.uniform(0.05, 0.4, len(seen)), 0.0).astype(dtype) for seen in layers]
-    return State(mean, var, bias, bias_var)
+    precision = [np.where(np.asarray(n) > 0, rng.uniform(0.3, 3.0, len(seen)), 1.0) if n is not None else np.ones(len(seen))
+                 for n, seen in zip(spec.noise_cells, spec.in_layer, strict=True)]  # fmt: skip
+    return State(mean, var, bias, bias_var, precision if start_noise(spec.noise_cells) is not None else [])
 
 
 def random_posterior(spec, on, rng, moments):
@@ -136,7 +139,10 @@ def random_posterior(spec, on, rng, moments):
     )
     alpha_prior = Gamma(spec.alpha_prior, np.full_like(spec.alpha_prior, spec.priors.alpha_rate))
     scales = random_scales(spec, on, rng) if spec.scaled else None
-    known = Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments, scales=scales)
+    noise = start_noise(spec.noise_cells)
+    if noise is not None:
+        noise = noise._replace(half=noise.half * rng.uniform(0.3, 3.0, n_layers))
+    known = Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments, scales=scales, noise=noise)
     return known._replace(regressions=tuple(random_regression(spec, known, design, rng) for design in spec.designs))
 
 

@@ -28,7 +28,7 @@ def variants(kind):
 
 
 LIKELIHOODS = (
-    *(likelihood for kind in known().values() for likelihood in variants(kind)),
+    *(likelihood for kind in known().values() for likelihood in variants(kind) if likelihood.noise == "relation"),
     Bernoulli("tight", zero_weight=7.5),
     Bernoulli("paper", zero_weight=0.3),
 )
@@ -129,7 +129,7 @@ def covariates(ids, kind, rng):
 
 
 @st.composite
-def collections(draw, max_size=12, covariate_kinds=COVARIATES):
+def collections(draw, max_size=12, covariate_kinds=COVARIATES, likelihoods=LIKELIHOODS):
     """1-5 relations over 2-6 entity sets: trees and cycles, all kinds of cells, layouts, missingness and covariates."""
     n_sets = draw(st.integers(2, 6))
     pairs = list(combinations(range(n_sets), 2))
@@ -143,7 +143,7 @@ def collections(draw, max_size=12, covariate_kinds=COVARIATES):
         r, c = (c, r) if draw(st.booleans()) else (r, c)  # noqa: PLW2901 - either end may be the rows
         layout, name = draw(st.sampled_from(LAYOUTS)), f"relation {m}"
         ends, shape = (f"set {r}", f"set {c}"), (sizes[r], sizes[c])
-        likelihood, missing = draw(st.sampled_from(LIKELIHOODS)), draw(st.sampled_from([0.0, 0.3, 0.9]))
+        likelihood, missing = draw(st.sampled_from(likelihoods)), draw(st.sampled_from([0.0, 0.3, 0.9]))
         relations.append(relation(name, ends, shape, likelihood=likelihood, layout=layout, missing=missing, rng=rng))
         if layout in {"holes", "dense"}:
             holey.append(name)
@@ -184,7 +184,7 @@ def options(draw, data, **fixed):
 
 
 @st.composite
-def problems(draw, max_size=12, **fixed):
+def problems(draw, max_size=12, likelihoods=LIKELIHOODS, **fixed):
     """A collection and options for it."""
-    data = draw(collections(max_size))
+    data = draw(collections(max_size, likelihoods=likelihoods))
     return data, draw(options(data, **fixed))

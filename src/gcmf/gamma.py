@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, gammaln, polygamma
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +46,15 @@ class Gamma:
 def log_density(x: Any, shape: Any, rate: float) -> NDArray[np.float64]:  # noqa: ANN401 - numbers or arrays
     """Log Gamma(x; shape, rate)."""
     return np.asarray(shape * np.log(rate) - gammaln(shape) + (shape - 1.0) * np.log(x) - rate * x)
+
+
+def shape_of(gap: float, most: float) -> float:
+    """The a with log a − ψ(a) = gap, at most `most`: by Newton's steps from the usual approximation."""
+    gap = max(gap, 0.5 / most)
+    a = (3.0 - gap + np.sqrt((gap - 3.0) ** 2 + 24.0 * gap)) / (12.0 * gap)
+    for _ in range(10):
+        a = max(a - (np.log(a) - digamma(a) - gap) / (1.0 / a - polygamma(1, a)), a / 10.0)
+    return float(min(a, most))
 
 
 def with_mode(shape: float, counts: Any) -> Any:  # noqa: ANN401 - numbers or arrays

@@ -9,6 +9,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from gcmf.fit import fit
+from gcmf.likelihoods import Gaussian, resolve
 from gcmf.methods import warm_up
 from gcmf.outcome import Status
 from strategies import PRIORS, adversarial, problems
@@ -52,3 +53,11 @@ def test_reference_sweeps_raise_the_bound(drawn, seed, n_warm):
        seed=st.integers(0, 9), n_warm=WARM_UPS)  # fmt: skip
 def test_map_sweeps_raise_the_density(problem, seed, n_warm):
     assert_rises(problem, seed, n_warm)
+
+
+@adversarial(60)
+@given(drawn=st.data(), seed=st.integers(0, 1000), noise=st.sampled_from(["rows", "cols", "both"]))
+def test_sweeps_that_learn_the_noise_of_rows_and_columns_raise_the_bound(drawn, seed, noise):
+    likelihoods = [Gaussian(noise), Gaussian(noise), "bernoulli"]
+    problem = drawn.draw(problems(device="cpu", max_iter=40, tol=0.0, likelihoods=[*map(resolve, likelihoods)]))
+    assert_rises(problem, seed, warm_up.MAX_WARM_UP)

@@ -21,6 +21,7 @@ from gcmf.engines.base import State
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.fit import fit
+from gcmf.likelihoods import Gaussian
 from gcmf.options import FitOptions
 from helpers import random_pattern, random_sample
 from laplace import Laplace
@@ -126,6 +127,16 @@ def test_several_iterations_agree_with_the_reference(make, dtype, drawn, seed):
     """What engines lose in a sweep does not grow in the next ones."""
     data, options = drawn.draw(problems(dtype=dtype))
     assert_agree(make_sample(data, options, seed), make, SEVERAL[dtype], n_sweeps=4)
+
+
+@pytest.mark.parametrize("make", [in_one_go, cell_by_cell])
+@pytest.mark.parametrize("noise", ["rows", "cols", "both"])
+@adversarial(15)
+@given(drawn=st.data(), seed=st.integers(0, 10**6))
+def test_noise_of_rows_and_columns_agrees_with_the_reference(make, noise, drawn, seed):
+    likelihoods = [Gaussian(noise), Gaussian(noise), *LIKELIHOODS]
+    data, options = drawn.draw(problems(dtype="float64", likelihoods=likelihoods))
+    assert_agree(make_sample(data, options, seed), make, SEVERAL["float64"], n_sweeps=3)
 
 
 @every_engine

@@ -117,6 +117,38 @@ class Side:
         counts[self.covered] -= np.concatenate(n_holes) if along else np.sum(n_holes, axis=0)
         return counts
 
+    def weights(self) -> npt.NDArray[np.float64]:
+        """Return how many cells the observed ones of each entity count as, (d,)."""
+        if self.weight is None:
+            return self.counts().astype(np.float64)
+        return np.diff(np.concatenate([[0.0], np.cumsum(self.weight, dtype=np.float64)])[self.indptr])
+
+    def varying(self) -> npt.NDArray[np.bool_]:
+        """Return which entities have two observed cells that differ, (d,)."""
+        d = len(self.indptr) - 1
+        low, high = np.full(d, np.inf), np.full(d, -np.inf)
+        if self.stride and self.covered is not None:
+            matrix, along = (self.matrix, 1) if self.stride == 1 else (self.matrix.T, 0)
+            step = max(_BLOCK // max(matrix.shape[1], 1), 1)
+            lows, highs = [], []
+            for k in range(0, len(matrix), step):
+                part, missing = matrix[k : k + step].astype(np.float64), holes(matrix[k : k + step])
+                lows.append(np.where(missing, np.inf, part).min(axis=along, initial=np.inf))
+                highs.append(np.where(missing, -np.inf, part).max(axis=along, initial=-np.inf))
+            together = (np.concatenate, np.concatenate) if along else (np.minimum.reduce, np.maximum.reduce)
+            if lows:
+                low[self.covered], high[self.covered] = together[0](lows), together[1](highs)
+            return low < high
+        there = np.flatnonzero(np.diff(self.indptr))
+        if len(there):
+            value, missing = self.value.astype(np.float64), holes(self.value)
+            low[there] = np.minimum.reduceat(np.where(missing, np.inf, value), self.indptr[there])
+            high[there] = np.maximum.reduceat(np.where(missing, -np.inf, value), self.indptr[there])
+        if self.members is not None and self.covered is not None:  # what is not listed is zero
+            zeros = self.covered & (np.diff(self.indptr) < len(self.members))
+            low, high = np.where(zeros, np.minimum(low, 0.0), low), np.where(zeros, np.maximum(high, 0.0), high)
+        return low < high
+
     def row(self, g: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
         """Return the partners, by their index in their own set, and the values of the observed cells of entity g."""
         part = slice(self.indptr[g], self.indptr[g + 1])

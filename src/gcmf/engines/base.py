@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -42,6 +42,8 @@ class Block:
     symmetric: bool = False
     """Whether the relation is of the set with itself and the same both ways: this block then is all there is of it,
     each row lists its cells from its own end, and sums over the block count every cell twice."""
+    noise_cells: Floats | None = None
+    """How many cells tell of the noise of each row, (d,); None where all rows have the noise of the relation."""
 
     @property
     def layer(self) -> int:
@@ -92,14 +94,17 @@ class State:
     """Per layer (d,)."""
     bias_var: list[Array]
     """Per layer (d,)."""
+    precision: list[Array] = field(default_factory=list)
+    """Per layer (d,), float64: how many times as precise as its relation each row is, ⟨ρ⟩; 1 where it is as the
+    relation. Nothing where no relation has noise of rows or columns."""
 
     def copy(self) -> State:
         """Independent arrays with the same values."""
         return State(*([a.copy() for a in group] for group in self.groups()))
 
     def groups(self) -> tuple[list[Array], ...]:
-        """The four lists of arrays."""
-        return self.mean, self.var, self.bias_mean, self.bias_var
+        """The five lists of arrays."""
+        return self.mean, self.var, self.bias_mean, self.bias_var, self.precision
 
 
 class RowPrior(NamedTuple):
@@ -156,6 +161,18 @@ class Given(NamedTuple):
     key: int | None = None
     """Rows are not updated but drawn, if there is a key: each from its conditional, all being points. The same key and
     state give the same draw."""
+    noise: Floats | None = None
+    """ν/2 of each layer, (2M,), infinite where its rows have the noise of the relation; None if all have."""
+    floor: Floats | None = None
+    """ε² of each relation, (M,): a variance of its cells that nothing explains, so that no row or column is exact."""
+
+    def floor_of(self, m: int) -> float:
+        """ε² of relation m."""
+        return 0.0 if self.floor is None else float(self.floor[m])
+
+    def is_noisy(self, layer: int) -> bool:
+        """Whether the rows of a layer have noise of their own."""
+        return self.noise is not None and bool(np.isfinite(self.noise[layer]))
 
 
 class Swept(NamedTuple):
@@ -176,6 +193,9 @@ class Swept(NamedTuple):
     """What the scales' update needs of the relations that the sweep completes, with the same quadratic forms,
     (M, K + 2, K): with p_k = d̄_k ū_ik ū_jk, Σ w p pᵀ, then Σ w (z − b̄_i − b̄_j) p, then Σ w ⟨d²⟩⟨u_i²⟩⟨u_j²⟩. Zero
     elsewhere; (0, 0, 0) where there are no scales."""
+    noise: Floats
+    """What `noise.sums_of` makes of the precisions of each layer, (5, B), zero where rows have no noise of their
+    own; (0, 0) where no relation has."""
 
 
 def is_proposed(likelihood: Likelihood) -> bool:

@@ -281,13 +281,15 @@ def _predict(block, b, at_first, n, scratch, real):
 
 
 @inlined
-def _squared_residuals(n, scratch, real):
-    """Σ (x − m)² + v of n predicted cells."""
+def _squared_residuals(block, n, scratch, real):
+    """Σ σ_j [(x − m)² + v + ε²] of n predicted cells."""
+    place, precision = array_of(scratch.place, None, np.uint64), array_of(block.partner_precision, None, np.float64)
     x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
     m, v, total = array_of(scratch.m, None, real), array_of(scratch.v, None, real), 0.0
     for c in range(n):
         away, spread = np.float64(x[c]) - m[c], np.float64(v[c])
-        total += (away * away + spread) * seen[c]
+        value = (away * away + spread + block.floor) * seen[c]
+        total += value if len(precision) == 0 else precision[place[c]] * value
     return total
 
 
@@ -312,36 +314,37 @@ def _add_unit(block, n, scratch, scalars, sign, real):
 
 
 @inlined
-def _add_others(block, n, scratch, scalars, real):
-    """Targets of n other cells, and their scalars.
+def _add_others(block, n, scratch, scalars, sign, real):
+    """Targets of n other cells, and sign times their scalars.
 
-    Those of least squares stand for several cells, or correct a row of zeros: a hole takes its zero away, and another
-    cell moves it. Others have been weighed already, and their targets lack the partners' biases.
+    Those of least squares stand for several cells, have partners with noise of their own, or correct a row of zeros: a
+    hole takes its zero away, and another cell moves it. Others have been weighed already, and their targets lack the partners' biases.
     """
     place = array_of(scratch.place, None, np.uint64)
     x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)
     weight, target = array_of(scratch.weight, None, real), array_of(scratch.target, None, real)
     bias, bias_var = array_of(block.partner_bias, None, real), array_of(block.partner_bias_var, None, real)
     least_squares, fill = block.least_squares, block.summed.fill
-    zeros = 1.0 if block.summed.layout == ZEROS else 0.0
+    zeros, precision = 1.0 if block.summed.layout == ZEROS else 0.0, array_of(block.partner_precision, None, np.float64)
     squares, sum_w, sum_wt, spread = 0.0, real(0), real(0), real(0)
     for c in range(n):
         j = place[c]
         if least_squares:
             times, theirs = np.float64(seen[c]), np.float64(bias[j])
             t, t_zero = x[c] - theirs, fill - theirs
-            target[c] = times * t - zeros * t_zero
-            weight[c] = times - zeros
-            squares += times * t * t - zeros * t_zero * t_zero
+            p = 1.0 if len(precision) == 0 else precision[j]
+            target[c] = p * (times * t - zeros * t_zero)
+            weight[c] = p * (times - zeros)
+            squares += p * (times * t * t - zeros * t_zero * t_zero)
         else:
             target[c] -= weight[c] * bias[j]
         sum_w += weight[c]
         sum_wt += target[c]
         spread += weight[c] * bias_var[j]
-    scalars[SQUARES] += squares
-    scalars[WEIGHT] += sum_w
-    scalars[TARGETS] += sum_wt
-    scalars[BIAS_SPREAD] += spread
+    scalars[SQUARES] += sign * squares
+    scalars[WEIGHT] += sign * sum_w
+    scalars[TARGETS] += sign * sum_wt
+    scalars[BIAS_SPREAD] += sign * spread
 
 
 @inlined
@@ -369,7 +372,8 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
     block, width = array_of(rows.blocks, None, BLOCK)[b], rows.width
     cells, squares = block.listed if measuring else block.summed, block.least_squares
     pending, total, out = 0, 0.0, array_at(out_at, (width + 4, width), np.float64)
-    scalars, unit = out[width + SCALARS], squares and cells.layout != ZEROS and cells.weight.size == 0
+    plain = cells.layout != ZEROS and cells.weight.size == 0 and block.partner_precision.size == 0
+    scalars, unit = out[width + SCALARS], squares and plain
     far, begin = (
         cells.layout == LISTED and block.pairs.size > MANY_PARTNERS,
         array_of(cells.indptr, None, np.int64)[row],
@@ -403,13 +407,13 @@ def visit_cells(rows_at, b, row, first, last, sign, measuring, scratch_at, out_a
                  wanted),
             )  # fmt: skip
         elif measuring:
-            total += _squared_residuals(n, scratch, real)
+            total += _squared_residuals(block, n, scratch, real)
         if measuring:
             continue
         if unit:
             _add_unit(block, n, scratch, scalars, sign, real)
         else:
-            _add_others(block, n, scratch, scalars, real)
+            _add_others(block, n, scratch, scalars, sign, real)
         _sum_chunk(block, width, n, unit, scratch, real)
         pending += n
         if pending >= FLUSH or start == last:

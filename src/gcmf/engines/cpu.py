@@ -11,7 +11,7 @@ import numpy as np
 
 from gcmf.engines.base import Swept, is_proposed, stream_key
 from gcmf.engines.cell_kernels import cell_functions, pack, pack_scaled
-from gcmf.engines.host import HostState, no_scaling
+from gcmf.engines.host import HostState, no_scaling, noise_sums
 from gcmf.engines.layout import Layout
 from gcmf.engines.likelihood_kernels import draw_chunk_at
 from gcmf.engines.order import order_of
@@ -46,6 +46,7 @@ MAX_SUMS, MIN_GROUPS = 1 << 22, 16
 MAX_THREADS = 256
 _NO_PIECES = np.iinfo(np.int64).max
 _NO_ORDER = np.zeros(0, np.int64)
+_NONE = np.zeros(0)
 
 
 class Part(NamedTuple):
@@ -96,7 +97,7 @@ class CpuEngine(HostState):
 
     def place(self, state: State) -> None:
         """Take over these parameters."""
-        for group in state.groups():
+        for group in state.groups()[:4]:
             group[:] = [np.ascontiguousarray(array, self._dtype) for array in group]
         super().place(state)
 
@@ -118,6 +119,7 @@ class CpuEngine(HostState):
         work.sweep(scaled=bool(scaling.size))
         work.rows.set(longest=_NO_PIECES)
         totals = np.full((*work.strips, self._problem.n_relations), np.nan)
+        self._count_noise(e, work, given)
         totals[..., layout.relations[measured]] = work.add(work.totals)[..., measured]
         K = given.on.shape[1]
         sums = np.zeros((*work.strips, 2, K))
@@ -137,7 +139,8 @@ class CpuEngine(HostState):
             if scaling.size:
                 m, rows, cols = np.ix_(relations, places, on)
                 scaling[..., m, rows, cols] = times[:, None, None] * work.scaling(once, len(on))
-        return Swept(totals, sums[..., 0, :], sums[..., 1, :], layout.layers, bias, scaling)
+        noise = noise_sums(self._problem, e, given, self._state)
+        return Swept(totals, sums[..., 0, :], sums[..., 1, :], layout.layers, bias, scaling, noise)
 
     def measure(self, given: Given) -> Floats:
         """Summed values of the cells per relation, at the current parameters."""
@@ -146,6 +149,7 @@ class CpuEngine(HostState):
             wanted = layout.row_side
             work = self._prepare(e, np.arange(given.on.shape[1]), given, wanted)
             work.run(measure_rows)
+            self._count_noise(e, work, given)
             result = result if result.size else np.zeros((*work.strips, self._problem.n_relations))
             result[..., layout.relations[wanted]] = (layout.times * work.add(work.totals))[..., wanted]
         return result
@@ -172,6 +176,12 @@ class CpuEngine(HostState):
         work.rows.set(leaning=leaning)
         work.run(lean_rows)
         return np.ascontiguousarray(leaning.T)
+
+    def _count_noise(self, e: int, work: _Pass, given: Given) -> None:
+        """Multiply what the cells of each row sum up to by ⟨ρ_i⟩, where rows have noise of their own."""
+        for b, block in enumerate(self._problem.blocks[e]):
+            if given.is_noisy(block.layer):
+                work.totals[:, b] *= self._state.precision[block.layer]
 
     def _row_sides(self) -> Iterator[tuple[int, Layout]]:
         """The entity sets that hold the rows of some relation: enough to see every cell once."""
@@ -215,6 +225,12 @@ class CpuEngine(HostState):
             work.blocks.set(b, scale=-2.0 * slope if least_squares else 1.0, slope=slope, pairs=pairs, reach=reach)
             work.blocks.lend(b, bias=s.bias_mean[block.layer], bias_var=s.bias_var[block.layer])
             work.blocks.lend(b, partner_bias_var=s.bias_var[theirs])
+            work.blocks.lend(b, partner_precision=s.precision[theirs] if given.is_noisy(theirs) else _NONE)
+            noisy = given.is_noisy(block.layer)
+            work.blocks.set(b, floor=given.floor_of(block.relation) if least_squares else 0.0)
+            work.blocks.lend(b, precision=s.precision[block.layer] if noisy else _NONE)
+            if noisy and given.noise is not None and block.noise_cells is not None:
+                work.blocks.set(b, noise_cells=block.noise_cells, noise_half=float(given.noise[block.layer]))
             if not least_squares:
                 work.blocks.set(b, parameters=given.parameters[block.relation])
         if work.layout.whole.any():
@@ -429,9 +445,12 @@ class _Pass:
                 products = _room(rooms, b, (len(self.layout.present), self.width + 3))
                 self.blocks.set(b, products=products)
                 right = np.concatenate([pairs[matrix.cols, : self.width], bias[matrix.cols, None]], axis=1)
+                precision = self.blocks.get("partner_precision", b)
+                weight = precision[matrix.cols].astype(right.dtype) if len(precision) else None
+                right = right if weight is None else weight[:, None] * right
                 self._turn[0] = 0
                 self._threads.run(
-                    len(self._edges) - 1, partial(matrix.multiply, self._edges, self._turn, right, products)
+                    len(self._edges) - 1, partial(matrix.multiply, self._edges, self._turn, right, weight, products)
                 )
 
 

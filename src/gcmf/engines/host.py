@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.engines.base import State
+from gcmf.engines.noise import sums_of
 
 if TYPE_CHECKING:
     from gcmf.engines.base import Array, Floats, Given, Problem
@@ -125,7 +126,8 @@ class HostState:
     def _with_factors(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:
         """Take other factors; whoever keeps the old ones goes on with them."""
         old = self._state
-        self._state = State(mean, var, [b.copy() for b in old.bias_mean], [b.copy() for b in old.bias_var])
+        others = ([a.copy() for a in group] for group in old.groups()[2:])
+        self._state = State(mean, var, *others)
         return factor_sums(mean, var)
 
 
@@ -133,6 +135,17 @@ def no_scaling(problem: Problem, given: Given) -> Floats:
     """Room for what the update of scales needs, (M, K + 2, K), zero; nothing where there are no scales."""
     K = given.on.shape[1]
     return np.zeros((0, 0, 0) if given.scales is None else (problem.n_relations, K + 2, K))
+
+
+def noise_sums(problem: Problem, e: int, given: Given, state: State) -> Floats:
+    """What `sums_of` makes of the precisions of the layers of a set, (5, B); nothing where no relation has noise."""
+    if given.noise is None:
+        return np.zeros((0, 0))
+    blocks, sums = problem.blocks[e], np.zeros((5, len(problem.blocks[e])))
+    for b, block in enumerate(blocks):
+        if given.is_noisy(block.layer) and block.noise_cells is not None:
+            sums[:, b] = sums_of(state.precision[block.layer], block.noise_cells, float(given.noise[block.layer]))
+    return sums
 
 
 def factor_sums(mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:

@@ -65,20 +65,22 @@ class MatrixRows:
     totals: Floats
     """Σ x² and Σ x of each row of the matrix."""
 
-    def multiply(self, edges: Array, turn: Array, right: Array, out: Floats, thread: int) -> None:
+    def multiply(self, edges: Array, turn: Array, right: Array, precision: Floats | None, out: Floats, _: int) -> None:
         """Write Σ x ū_j, Σ x b_j, Σ x² and Σ x of the rows into out; right (cols, K + 1) holds ū and b.
 
-        One range of rows after the other, as the kernels do: the same bits for any number of threads.
+        Where partners have noise of their own, each x counts σ_j times, and `right` is multiplied by σ already. One range of rows after the other, as the kernels do: the same bits for any number of threads.
         """
-        del thread
         K = right.shape[1]
         while (r := next_range(turn)) < len(edges) - 1:
             lo, hi = edges[r], edges[r + 1]
             first, last = self.place[lo], self.place[hi]
             rows = lo + np.flatnonzero(np.diff(self.place[lo : hi + 1]))
             out[rows, :K] = self.x[first:last] @ right
-            out[rows, K] = self.squares[first:last]
-            out[rows, K + 1] = self.totals[first:last]
+            if precision is None:
+                out[rows, K], out[rows, K + 1] = self.squares[first:last], self.totals[first:last]
+            else:
+                x = self.x[first:last]
+                out[rows, K], out[rows, K + 1] = np.einsum("ij,ij,j->i", x, x, precision), x @ precision
 
 
 @dataclass(frozen=True)

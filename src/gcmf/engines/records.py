@@ -71,6 +71,11 @@ BLOCK = np.dtype([
     ("pairs", array(WORKING)),  # (n, 2 Kp): means, then variances, of the partners' active columns, zero-padded
     ("partner_bias", array(WORKING)),  # (n,), with the offset of the relation
     ("partner_bias_var", array(WORKING)),
+    ("partner_precision", array(np.float64)),  # (n,): of the noise of the partners, or nothing: 1 each
+    ("precision", array(np.float64)),  # (d,): of the noise of the rows, read and written; or nothing
+    ("noise_cells", array(np.float64)),  # (d,): how many cells tell of it
+    ("noise_half", np.float64),  # ν/2 of its prior
+    ("floor", np.float64),  # ε²: a variance of least-squares cells that nothing explains
     ("own", np.bool_),  # whether the partners are rows of this set too: what is known of them is written after each row
     ("twin", np.int64),  # then, the block whose biases of the rows are the partners'
     ("offset", np.float64),  # and the fixed part of θ

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.engines.base import MAX_HALVINGS, Swept, is_proposed
-from gcmf.engines.host import HostState, no_scaling
+from gcmf.engines.host import HostState, no_scaling, noise_sums
 from gcmf.engines.order import order_of
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ class ReferenceEngine(HostState):
         for i in range(self._problem.sizes[e]) if order is None else order.rows.tolist():
             forms = [self._form(e, i, b, given) for b in range(len(blocks))]
             self._update_row(e, i, given, forms)
+            self._update_noise(e, i, given)
             for b in completed:
-                form = forms[b]
+                form = self._form(e, i, b, given) if blocks[b].likelihood.least_squares else forms[b]
                 totals[blocks[b].relation] += self._bound_row(e, i, b, form, given)
                 if given.scales is not None:
                     scaling[blocks[b].relation] += self._scaling_row(e, i, b, form, given)
@@ -66,7 +67,8 @@ class ReferenceEngine(HostState):
         """m, v, w, wz and the values of the cells of row i in block b; `again`: with other random numbers."""
         block, (j, x, times) = self._problem.blocks[e][b], self._cells[e][b][i]
         p, (m, v) = given.parameters[block.relation], self._moments(e, i, block, j, given)
-        value = times * block.likelihood.value(x, m, v, p)
+        times = times * self._precision(block.layer, i, given) * self._precision(block.other_layer, j, given)
+        value = times * (block.likelihood.value(x, m, v, p) + given.floor_of(block.relation))
         if given.key is None or block.likelihood.trials is None:
             w, wz = block.likelihood.quadratic(x, m, v, p)
             return m, v, times * w, times * wz, value
@@ -74,6 +76,20 @@ class ReferenceEngine(HostState):
         times = times * block.likelihood.times(x)
         w = polya_gamma(times * n, m - shift, np.random.default_rng([given.key, e, i, b, again]))
         return m, v, w, times * (x - n / 2.0) + w * shift, value
+
+    def _precision(self, layer: int, at: Array | int, given: Given) -> Floats | float:
+        """⟨ρ⟩ of rows of a layer; 1 where they have the noise of the relation."""
+        return self._state.precision[layer][at] if given.is_noisy(layer) else 1.0
+
+    def _update_noise(self, e: int, i: int, given: Given) -> None:
+        """⟨ρ_i⟩ = shape/rate from τ Σ_j σ_j e_ij; draws leave it as it is."""
+        for b, block in enumerate(self._problem.blocks[e]):
+            if given.key is not None or given.noise is None or block.noise_cells is None:
+                continue
+            half, rho = float(given.noise[block.layer]), self._state.precision[block.layer]
+            if np.isfinite(half) and block.noise_cells[i] > 0:
+                total = -2.0 * given.slope[block.relation] * self._form(e, i, b, given)[-1].sum() / rho[i]
+                rho[i] = (half + block.noise_cells[i] / 2.0) / (half + total / 2.0)
 
     def _bound_row(self, e: int, i: int, b: int, form: Form, given: Given) -> float:
         """Σ value + [ wz (m′ − m) − w/2 (m′² + v′ − m² − v) ]/slope, m′ and v′ after the row's step.
@@ -111,6 +127,7 @@ class ReferenceEngine(HostState):
         return Swept(
             totals, (mean**2 + var).sum(axis=0), _sum_log(var), np.array(layers),
             np.stack([bias.sum(axis=1), (bias**2 + bias_var).sum(axis=1), _sum_log(bias_var.T)]), scaling,
+            noise_sums(self._problem, e, given, s),
         )  # fmt: skip
 
     def measure(self, given: Given) -> Floats:

@@ -104,21 +104,38 @@ def sweep_rows(passes, scratches):
                     call(rows.solve_row, (rows_at, row, scratch_at))
                     call(rows.copy_row, (rows_at, row, scratch_at, True))
                 for b in range(len(blocks)):
-                    if wanted[b]:
+                    if wanted[b] or blocks[b].precision.size > 0:
                         totals[row, b] = _bound_row(rows, b, row, before[b], scratch, sums[b])
+                        if not rows.drawing:
+                            _update_noise(blocks[b], row, totals[row, b])
                     if scaled and wanted[b]:
-                        _add_scaling(rows, b, scratch, sums[b], scaling[g, b])
+                        _add_scaling(rows, b, row, scratch, sums[b], scaling[g, b])
             call(rows.sum_moments, (rows_at, r, scratch_at))
         g = take(turn)
 
 
 @part
-def _add_scaling(rows, b, scratch, sums, out):
+def _scale_of(block, row):
+    """τ ρ_i: what multiplies the sums of a row."""
+    return block.scale if block.precision.size == 0 else block.scale * array_of(block.precision, None, np.float64)[row]
+
+
+@part
+def _update_noise(block, row, total):
+    """⟨ρ_i⟩ = (ν/2 + n/2)/(ν/2 + ½ τ Σ_j σ_j e_ij) of a row that has noise of its own."""
+    if block.precision.size > 0:
+        n, half = array_of(block.noise_cells, None, np.float64)[row], block.noise_half
+        if n > 0.0:
+            array_of(block.precision, None, np.float64)[row] = (half + 0.5 * n) / (half + 0.5 * block.scale * total)
+
+
+@part
+def _add_scaling(rows, b, row, scratch, sums, out):
     """Add what the cells of a row say of their relation's scales: Σ w p pᵀ (upper part), Σ w r p, Σ w ⟨p²⟩.
 
     With p_k the factor's part of θ, and r = z − b̄_i − b̄_j.
     """
-    width, w = rows.width, array_of(rows.blocks, None, BLOCK)[b].scale
+    width, w = rows.width, _scale_of(array_of(rows.blocks, None, BLOCK)[b], row)
     mean, var = array_of(scratch.row_mean, None, np.float64), array_of(scratch.row_var, None, np.float64)
     bias = array_of(scratch.row_bias, None, np.float64)[b]
     for k in range(rows.n_factors):
@@ -194,7 +211,7 @@ def form_row(rows_at, b, scratch_at, sums_at):
 def _bound_row(rows, b, row, before, scratch, sums):
     """The value of a row's cells in block b after the step.
 
-    Least squares: Σ [(x − m)² + v], which cancellation spoils where the residuals are small. Others: the value before,
+    Least squares: Σ [(x − m)² + v + ε²], which cancellation spoils where the residuals are small. Others: the value before,
     less half of what the quadratic form has grown by; or, where `hold_row` has been, what it found.
     """
     block = array_of(rows.blocks, None, BLOCK)[b]
@@ -203,7 +220,7 @@ def _bound_row(rows, b, row, before, scratch, sums):
     if block.least_squares:
         total = s[SQUARES] + s[BIAS_SPREAD] + after
         if total >= (PRECISE_SINGLE if rows.single else PRECISE_DOUBLE) * s[SQUARES]:
-            return total
+            return total + block.floor * s[WEIGHT]
     elif rows.guarded:
         return array_of(scratch.after, None, np.float64)[b]
     else:
@@ -244,7 +261,7 @@ def hold_row(rows_at, row, scratch_at):
         for b in range(n_blocks):
             if blocks[b].least_squares:
                 grown = call(rows.form_row, (rows_at, b, scratch_at, place_of(sums[b]))) - before[b]
-                gain += blocks[b].slope * grown
+                gain -= 0.5 * _scale_of(blocks[b], row) * grown
             else:
                 after[b] = _measure_row(rows, b, row, scratch)
                 gain += blocks[b].slope * (after[b] - sums[b, width + SCALARS, VALUE])
@@ -566,7 +583,7 @@ def _fill_system(rows, row, scratch, A):
         for j in range(at + 1):
             A[k, j] = 0.0
     for b in range(n_blocks):
-        S, w, i = sums[b], blocks[b].scale, n_u + b
+        S, w, i = sums[b], _scale_of(blocks[b], row), n_u + b
         for k in range(n_u):
             add_row(A, k, S, k, w, k // LANES * LANES, width)
             A[k, k] += w * S[width + SPREAD, k]
@@ -687,7 +704,7 @@ def settle_rows(passes, scratches):
                 else:
                     totals[row, b] = sums[width + SCALARS, VALUE]
                 if scaled:
-                    _add_scaling(rows, b, scratch, sums, scaling[g, b])
+                    _add_scaling(rows, b, row, scratch, sums, scaling[g, b])
         g = take(turn)
 
 
@@ -720,7 +737,7 @@ def weigh_rows(passes, scratches):
                     fitted[0, k] += dot_row(S, k, mean, begin, width)
                     add_row(fitted, 0, S, k, mean[k], begin + LANES, width)
                 for k in range(width):
-                    u, u_var, w = mean[k], var[k], blocks[b].scale
+                    u, u_var, w = mean[k], var[k], _scale_of(blocks[b], row)
                     square = S[k, k] * u * u
                     spread = (u * u + u_var) * S[width + SPREAD, k] + u_var * S[k, k]
                     gain = u * (S[width + TARGET, k] - fitted[0, k]) + 0.5 * (square - spread)

@@ -68,6 +68,8 @@ class Likelihood(ABC):
     trials: Callable[..., Any] | None = None
     """If log p(x|θ) = xψ − t softplus(ψ) up to a function of x, with ψ = θ − shift: the function (x, p) → (t, shift),
     as plain as those of `CellMath`. Given Pólya-Gamma weights such cells are Gaussian, and rows can be drawn so."""
+    noise: str = "relation"
+    """What has noise of its own: the "relation", its "rows", its "cols", or "both"."""
     searched: bool = False
     """Whether p holds something that no closed form gives: a fit then tries steps of it (`moved`)."""
 
@@ -178,10 +180,15 @@ class Likelihood(ABC):
 
     # --- predictions; p is settled ---------------------------------------------------------------------------
 
-    def noise(self, p: Floats) -> float:
+    def noise_variance(self, p: Floats) -> float:
         """Variance of what no predictor explains, where that is one number for all cells; else zero."""
         del p
         return 0.0
+
+    def at_noise(self, p: Floats, share: Any) -> Floats:  # noqa: ANN401 - 1, or an array
+        """p of cells whose noise variance is this share of their relation's; may be an array of (len p, cells)."""
+        del share
+        return p
 
     @abstractmethod
     def mean(self, m: Floats, v: Floats) -> Floats:

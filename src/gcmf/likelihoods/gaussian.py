@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from gcmf.gamma import Gamma, log_density, with_mode
 from gcmf.likelihoods.base import CellMath, Likelihood, ParameterPrior
+from gcmf.options import check_choice
 
 if TYPE_CHECKING:
     from gcmf.likelihoods.base import Floats
@@ -32,13 +33,22 @@ def _squared_residual(x: Floats, m: Floats, v: Floats, p: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Gaussian(Likelihood):
-    """x ~ N(θ, 1/τ); exact, so there is no bound to choose. p = (shape, rate) of q(τ)."""
+    """x ~ N(θ, 1/(τ ρ_i σ_j)); exact, so there is no bound to choose. p = (shape, rate) of q(τ).
+
+    `noise` says what has noise of its own beside the relation: "rows" (ρ_i), "cols" (σ_j), "both" or nothing, which is
+    "relation". How much rows and columns differ is learned; where they do not, nothing changes.
+    """
+
+    noise: Literal["relation", "rows", "cols", "both"] = "relation"
 
     name = "gaussian"
     support = "real"
     least_squares = True
     standardized = True
     cell = CellMath(_quadratic, _squared_residual)
+
+    def __post_init__(self) -> None:
+        check_choice("noise", self.noise, ("relation", "rows", "cols", "both"))
 
     def intercept(self, mean: float) -> float:
         """θ = E x."""
@@ -96,9 +106,13 @@ class Gaussian(Likelihood):
         """A noise variance above zero."""
         return super().is_settled(p) and bool(p[0] > 0.0)
 
-    def noise(self, p: Floats) -> float:
+    def noise_variance(self, p: Floats) -> float:
         """⟨1/τ⟩."""
         return float(p[0])
+
+    def at_noise(self, p: Floats, share: Any) -> Floats:  # noqa: ANN401 - 1, or an array
+        """⟨1/τ⟩ ⟨1/ρ_i⟩ ⟨1/σ_j⟩."""
+        return np.asarray(p[0] * share)[None]
 
     def mean(self, m: Floats, v: Floats) -> Floats:
         """E x = m."""

@@ -9,7 +9,7 @@ import numpy as np
 from gcmf.carried import array_like, part, refuse
 from gcmf.methods.scaling import Scaling
 from gcmf.methods.search import Search
-from gcmf.model import moves
+from gcmf.model import moves, noise
 from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters, update_scale_prior
 from gcmf.model.init import start
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from gcmf.engines.base import Engine, State
+    from gcmf.engines.base import Engine, State, Swept
     from gcmf.model.spec import Spec
     from gcmf.model.zeros import Drawing
 
 #: The name under which the run is kept after each sweep whose bound was finite and had not fallen.
 GOOD = "last good sweep"
+#: Sweeps before which no relation is found to have one noise alone.
+EARLY = 20
 _HERE = "while another is looked at"
 
 
@@ -86,9 +88,30 @@ class Run:
         if posterior.scales is not None and not pooled:
             sums = np.add.reduce([of_set.scaling for of_set in swept])
             posterior, self.measured = self._scaling.moved(self.engine, posterior, given, self.measured, sums)
-        posterior = update_bias_prior(spec, update_parameters(spec, posterior, self.measured))
+        posterior = update_parameters(spec, posterior, self.measured)
+        posterior = update_bias_prior(spec, self._learn_noise(posterior, swept))
         posterior, self.measured = self._search.tried(self.engine, posterior, self.measured)
         self.posterior = moves.shift(spec, self.engine, posterior)
+
+    def _learn_noise(self, posterior: Posterior, swept: list[Swept]) -> Posterior:
+        """Take the sums of the precisions of rows, and learn how they are spread."""
+        if posterior.noise is None:
+            return posterior
+        sums = posterior.noise.sums.copy()
+        for of_set in swept:
+            sums[:, of_set.layers] = of_set.noise
+        pairs = zip(self.spec.likelihoods, posterior.parameters, strict=True)
+        variance, early = np.array([-0.5 / kind.slope(p) for kind, p in pairs]), len(self.trace) < EARLY
+        learned = noise.update(posterior.noise._replace(sums=sums), variance, early=early)
+        gone = np.isinf(learned.half) & np.isfinite(posterior.noise.half)
+        if gone.any():
+            # The model is another from here on, and its bound lies elsewhere: so does the trace.
+            before = elbo(self.spec, posterior._replace(noise=posterior.noise._replace(sums=sums)), self.measured)
+            posterior = posterior._replace(noise=learned)
+            self.measured = self.engine.measure(given_of(self.spec, posterior))
+            step = elbo(self.spec, posterior, self.measured) - before
+            self.trace[:] = [bound + step for bound in self.trace]
+        return posterior._replace(noise=learned)
 
     def leap(self, slot: str, length: float) -> float:
         """Go on so many times the step that was made since something was kept there; return the bound."""

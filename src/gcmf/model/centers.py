@@ -142,7 +142,8 @@ def absorbed(spec: Spec, posterior: Posterior, state: State) -> tuple[Posterior,
     mean = [np.where(seen[:, None], u, 0.0) for u, seen in zip(factors, spec.observed, strict=True)]
     bias = [np.where(seen, b, 0.0) for b, seen in zip(biases, spec.in_layer, strict=True)]
     dtype = state.mean[0].dtype
-    moved = State([u.astype(dtype) for u in mean], state.var, [b.astype(dtype) for b in bias], state.bias_var)
+    moved = State([u.astype(dtype) for u in mean], state.var, [b.astype(dtype) for b in bias], state.bias_var,
+                  state.precision)  # fmt: skip
     return _without(spec, posterior, m), moved
 
 

@@ -35,7 +35,7 @@ def outweighed(spec: Spec, posterior: Posterior, data: Collection) -> dict[int, 
     for m, relation in enumerate(spec.schema.relations):
         mean = float(spec.n_cells[m]) / data.relations[relation.name].n_cells
         likelihood = spec.likelihoods[m]
-        noise = likelihood.noise(likelihood.settled(posterior.parameters[m], spec.parameter_prior))
+        noise = likelihood.noise_variance(likelihood.settled(posterior.parameters[m], spec.parameter_prior))
         if mean > 1.0 and likelihood.standardized and noise < NO_NOISE:
             found[m] = mean
     return found

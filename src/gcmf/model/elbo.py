@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gcmf.gamma import log_density
+from gcmf.model import noise
 from gcmf.model.columns import price
 from gcmf.model.hyper import BIAS_SCALE_RATE
 from gcmf.model.structure import reached
@@ -39,6 +40,7 @@ def terms(spec: Spec, posterior: Posterior, measured: Floats) -> dict[str, float
         "factors": factors(spec, posterior),
         "biases": biases(spec, posterior),
         "scales": _scales(spec, posterior),
+        "noise": 0.0 if posterior.noise is None else noise.expected(posterior.noise),
         "pattern": _pattern(spec, posterior),
         "coefficients": _coefficients(spec, posterior),
     }

@@ -11,6 +11,7 @@ from gcmf.data.pairs import MANY, Pairs
 from gcmf.engines.host import factor_sums
 from gcmf.model.explained import Explained, explain
 from gcmf.model.links import Layers, fill, joint
+from gcmf.model.noise import fitted_noise
 from gcmf.model.regression import covariances, expected, precision_of
 from gcmf.model.structure import Pattern, touched
 
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from gcmf.engines.base import State
     from gcmf.likelihoods import Likelihood
     from gcmf.model.draws import Draws
+    from gcmf.model.noise import RowNoise
     from gcmf.model.posterior import Posterior, RelationScales
     from gcmf.model.spec import Spec
     from gcmf.model.spread import Spread
 
     Floats = NDArray[np.floating[Any]]
+    Indices = NDArray[np.integer]
 
 
 class FittedScales(NamedTuple):
@@ -148,6 +151,8 @@ class Fitted:
     """Of a sampled model: answers are averages over these. All else is means and variances over all draws, which were
     brought to the axes of one of them."""
 
+    row_noise: RowNoise | None = None
+    """Of rows and columns, where relations have some."""
     pattern: Pattern | None = None
     """Where the structure has every factor, if predictions have them all everywhere; weak ones are everywhere."""
 
@@ -175,7 +180,7 @@ class Fitted:
     def noise(self) -> NDArray[np.float64]:
         """Noise variance of the scaled cells, (M,); zero where there is none."""
         pairs = zip(self.likelihoods, self.parameters, strict=True)
-        return np.array([likelihood.noise(p) for likelihood, p in pairs])
+        return np.array([likelihood.noise_variance(p) for likelihood, p in pairs])
 
     @property
     def factor_names(self) -> list[str]:
@@ -192,6 +197,17 @@ class Fitted:
         """(row set, column set) of each relation."""
         index = self.schema.entity_index
         return tuple((index(r.rows), index(r.cols)) for r in self.schema.relations)
+
+    def parameters_at(self, m: int, i: Indices, j: Indices, *, grid: bool = False) -> Floats:
+        """What predictions of cells (i, j) of relation m need of its likelihood; `grid`: of all rows with all columns."""
+        return self.likelihoods[m].at_noise(self.parameters[m], self.noise_share(m, i, j, grid=grid))
+
+    def noise_share(self, m: int, i: Indices, j: Indices, *, grid: bool = False) -> Any:  # noqa: ANN401 - 1, or an array
+        """Noise variance of cells (i, j) as a share of their relation's."""
+        if self.row_noise is None:
+            return 1.0
+        of_rows, of_cols = (self.row_noise.share(2 * m + side, at) for side, at in enumerate((i, j)))
+        return (of_rows[:, None] if grid and np.ndim(of_rows) else of_rows) * of_cols
 
     def measure(self, m: int, j: NDArray[np.integer]) -> tuple[Any, Any]:
         """Center and scale of cells in columns j of relation m: x = center + scale · (what was fitted).
@@ -287,6 +303,7 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
         explained=Explained(explained.bias, explained.factors[:, order], explained.total),
         n_weak=posterior.n_weak,
         pattern=None if pattern is None else pattern.columns(order),
+        row_noise=fitted_noise(posterior.noise, state.precision, spec.noise_cells),
         scales=None if posterior.scales is None else _fitted_scales(posterior.scales, order),
         effects=_effects(spec, posterior, data, order),
         terms=terms,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.special import digamma, polygamma
 
-from gcmf.gamma import Gamma
+from gcmf.gamma import Gamma, shape_of
 from gcmf.model import regression
 from gcmf.model.posterior import BiasPrior
 from gcmf.model.regression import ROUNDS
@@ -75,18 +74,9 @@ def update_alpha_prior(spec: Spec, posterior: Posterior) -> Posterior:
         if on.any() and not spec.unit_variance[e]:
             mean = float(posterior.alpha.mean[e, on].mean())
             gap = np.log(mean) - float(posterior.alpha.mean_log[e, on].mean())
-            shape[e] = _shape_of(gap)
+            shape[e] = shape_of(gap, MAX_POOLING)
             rate[e] = shape[e] / mean
     return posterior._replace(alpha_prior=Gamma(shape, rate))
-
-
-def _shape_of(gap: float) -> float:
-    """The a with log a − ψ(a) = gap, at most `MAX_POOLING`: by Newton's steps from the usual approximation."""
-    gap = max(gap, 0.5 / MAX_POOLING)
-    a = (3.0 - gap + np.sqrt((gap - 3.0) ** 2 + 24.0 * gap)) / (12.0 * gap)
-    for _ in range(10):
-        a = max(a - (np.log(a) - digamma(a) - gap) / (1.0 / a - polygamma(1, a)), a / 10.0)
-    return float(min(a, MAX_POOLING))
 
 
 class ScaleStep(NamedTuple):

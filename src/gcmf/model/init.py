@@ -8,6 +8,7 @@ import numpy as np
 
 from gcmf.engines.base import State
 from gcmf.gamma import Gamma
+from gcmf.model.noise import start as start_noise
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales
 from gcmf.model.regression import added, begin
 from gcmf.model.structure import carried
@@ -46,7 +47,9 @@ def start(
         alpha_shape = np.broadcast_to(alpha_shape.sum(axis=0), alpha_shape.shape).copy()
     target = np.where(spec.unit_variance[:, None], 1.0, size**-2.0)
     layers = np.zeros(len(spec.biased))
-    state = State(mean, var, bias_mean, bias_var)
+    noise = start_noise(spec.noise_cells)
+    precision = [] if noise is None else [np.ones(len(array)) for array in bias_mean]
+    state = State(mean, var, bias_mean, bias_var, precision)
     alpha = Gamma(alpha_shape, alpha_shape / target)
     regressions = tuple(
         begin(design, alpha.mean[design.e], on[design.e], point=spec.point) if design.layer is None
@@ -68,6 +71,7 @@ def start(
         moments=moments,
         scales=_scales(spec, on, carried(spec, on) if reach is None else reach, rng) if spec.scaled else None,
         regressions=regressions,
+        noise=noise,
     )
 
 

@@ -78,19 +78,20 @@ def pack_state(state: State) -> list[Any]:
 
 def unpack_state(spec: Spec, n_factors: int, values: Any) -> State:  # noqa: ANN401 - what was read from a file
     """The state that `pack_state` took: of this spec, and in one precision."""
-    if not isinstance(values, list) or len(values) != 4 or not all(isinstance(group, list) for group in values):
-        refuse("state", "is not four lists of arrays")
+    if not isinstance(values, list) or len(values) != 5 or not all(isinstance(group, list) for group in values):
+        refuse("state", "is not five lists of arrays")
     layers = [spec.sizes[spec.ends[n // 2][n % 2]] for n in range(len(spec.biased))]
     factors: list[tuple[int, ...]] = [(d, n_factors) for d in spec.sizes]
     biases: list[tuple[int, ...]] = [(d,) for d in layers]
-    shapes = [factors, factors, biases, biases]
+    noisy = any(cells is not None for cells in spec.noise_cells)
+    shapes = [factors, factors, biases, biases, biases if noisy else []]
     dtype = getattr(values[0][0] if values[0] else None, "dtype", None)
     if dtype not in ("float32", "float64") or [len(group) for group in values] != [len(group) for group in shapes]:
         refuse("state", "is not of the sets and relations of the data")
     return State(*(
-        [array_like(np.broadcast_to(np.zeros((), dtype), shape), array, "state").copy()
+        [array_like(np.broadcast_to(np.zeros((), kind), shape), array, "state").copy()
          for array, shape in zip(group, wanted, strict=True)]
-        for group, wanted in zip(values, shapes, strict=True)
+        for group, wanted, kind in zip(values, shapes, [dtype] * 4 + ["float64"], strict=True)
     ))  # fmt: skip
 
 

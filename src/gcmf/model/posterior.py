@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from gcmf.engines.base import State, Swept
     from gcmf.model.fitted import FittedScales
+    from gcmf.model.noise import Noise
     from gcmf.model.regression import Regression
     from gcmf.model.spec import Spec
     from gcmf.model.structure import Pattern
@@ -119,6 +120,8 @@ class Posterior(NamedTuple):
     """Of the factors and biases of the sets with covariates, in the order of `Spec.designs`."""
     pattern: Pattern | None = None
     """Where the structure has its factors, the strong ones, if predictions have them everywhere."""
+    noise: Noise | None = None
+    """Of rows and columns, where relations have some."""
     center: Floats | None = None
     """Means of the factors of each set, (E, K), while they are drawn: `model/centers.py`."""
 
@@ -169,4 +172,6 @@ def given_of(spec: Spec, posterior: Posterior) -> Given:
     """What a sweep takes as fixed."""
     slopes = [kind.slope(p) for kind, p in zip(spec.likelihoods, posterior.parameters, strict=True)]
     scales = None if posterior.scales is None else scales_of(posterior.scales, spec.directed)
-    return Given(posterior.on, row_priors(spec, posterior), posterior.parameters, np.array(slopes), scales)
+    given = Given(posterior.on, row_priors(spec, posterior), posterior.parameters, np.array(slopes), scales)
+    noise = posterior.noise
+    return given if noise is None else given._replace(noise=noise.half, floor=noise.floor)

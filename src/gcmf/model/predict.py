@@ -10,6 +10,8 @@ from gcmf.model.posterior import scales_of
 from gcmf.model.predictive import Drawn, Normal, interval, mean_and_variance
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from gcmf.model.fitted import Fitted
@@ -73,7 +75,8 @@ def predict_grid(
             row_entities = [_entities(fitted, fitted.ends[m][0], 2 * m, i[rows], of_q=own)
                             for own in _variances(fitted, m)]  # fmt: skip
             (mean, var), *of_q = map(_theta_grid, row_entities, col_entities)
-            theta = Normal(mean + fitted.offset[m], var, fitted.parameters[m], of_q[0][1] if of_q else None)
+            p = fitted.parameters_at(m, i[rows], j[cols], grid=True)
+            theta = Normal(mean + fitted.offset[m], var, p, of_q[0][1] if of_q else None)
             for whole, values in zip(out, _answer(fitted, m, j[cols], theta, level), strict=True):
                 whole[rows, cols] = values
     return out
@@ -89,7 +92,8 @@ def _drawn_grid(
     for top in range(0, len(i), step):
         rows = slice(top, top + step)
         theta = np.stack([theta for theta, _ in draws.each(m, i[rows], j, grid=True)])
-        for whole, values in zip(out, _answer(fitted, m, j, Drawn(theta, draws.parameters[m]), level), strict=True):
+        p = drawn_parameters(fitted, m, i[rows], j, grid=True)
+        for whole, values in zip(out, _answer(fitted, m, j, Drawn(theta, p), level), strict=True):
             whole[rows] = values
     return out
 
@@ -107,9 +111,18 @@ def _empty(shape: tuple[int, ...], level: float | None) -> Prediction | Interval
 def theta_of(fitted: Fitted, m: int, i: Indices, j: Indices) -> Theta:
     """What is known of the linear predictors of cells (i, j) of relation m."""
     if fitted.draws is not None:
-        return Drawn(fitted.draws.linear_predictors(m, i, j), fitted.draws.parameters[m])
+        return Drawn(fitted.draws.linear_predictors(m, i, j), drawn_parameters(fitted, m, i, j))
     (mean, var), *of_q = (theta_pairs(fitted, m, i, j, of_q=own) for own in _variances(fitted, m))
-    return Normal(mean, var, fitted.parameters[m], of_q[0][1] if of_q else None)
+    return Normal(mean, var, fitted.parameters_at(m, i, j), of_q[0][1] if of_q else None)
+
+
+def drawn_parameters(fitted: Fitted, m: int, i: Indices, j: Indices, *, grid: bool = False) -> Sequence[Floats]:
+    """What each draw has learned of the likelihood of cells (i, j)."""
+    assert fitted.draws is not None
+    if fitted.row_noise is None:
+        return fitted.draws.parameters[m]
+    share = fitted.noise_share(m, i, j, grid=grid)
+    return [fitted.likelihoods[m].at_noise(p, share) for p in fitted.draws.parameters[m]]
 
 
 def _variances(fitted: Fitted, m: int) -> list[bool]:

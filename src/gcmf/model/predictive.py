@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,10 +57,10 @@ class Normal:
 
 @dataclass(frozen=True)
 class Drawn:
-    """S draws of θ, (S, n), and of the likelihood's parameters, (S, len p)."""
+    """S draws of θ, (S, n), and of the likelihood's parameters, each (len p,) or (len p, n)."""
 
     theta: Floats
-    p: Floats
+    p: Sequence[Floats]
 
     def nodes(self) -> Iterator[Node]:
         """The draws, all alike."""

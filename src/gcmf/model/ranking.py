@@ -340,7 +340,7 @@ def _weight(fitted: Fitted, m: int) -> float:
     """W of a cell at θ = offset with the mean that it has there: f″, by a difference of f′ = w m − wz."""
     likelihood = fitted.likelihoods[m]
     if likelihood.standardized:
-        return 1.0 / float(likelihood.noise(fitted.parameters[m]))
+        return 1.0 / float(likelihood.noise_variance(fitted.parameters[m]))
     theta = fitted.offset[m] + np.array([-0.01, 0.0, 0.01])
     mean = likelihood.mean(theta, np.zeros(3))
     return float((mean[2] - mean[0]) / 0.02)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.model.predict import drawn_parameters
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -52,9 +54,9 @@ def sample_cells(fitted: Fitted, m: int, cells: tuple[Indices, Indices], n: int,
     center, scale = fitted.measure(m, cells[1])
     likelihood = fitted.likelihoods[m]
     if fitted.draws is None:
-        drawn = likelihood.draw(sample_theta(fitted, m, cells, n, rng), fitted.parameters[m], rng)
+        drawn = likelihood.draw(sample_theta(fitted, m, cells, n, rng), fitted.parameters_at(m, *cells), rng)
     else:
-        theta, parameters = fitted.draws.linear_predictors(m, *cells), fitted.draws.parameters[m]
+        theta, parameters = fitted.draws.linear_predictors(m, *cells), drawn_parameters(fitted, m, *cells)
         which = rng.integers(fitted.draws.n, size=n)
         drawn = np.stack([likelihood.draw(theta[s], parameters[s], rng) for s in which.tolist()])
     return np.asarray(drawn * scale + center)

@@ -15,6 +15,7 @@ from gcmf.engines.base import Block, Problem
 from gcmf.errors import DataError, OptionError
 from gcmf.gamma import with_mode
 from gcmf.likelihoods import Likelihood, ParameterPrior, resolve
+from gcmf.model.noise import cells_of_noise
 from gcmf.model.regression import Design
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Spec:
     """Whether relations have scales, one for each factor."""
     keep: Keep = "auto"
     """Whether the model keeps which cells were observed."""
+    noise_cells: tuple[NDArray[np.float64] | None, ...] = ()
+    """Per layer: how many cells tell of the noise of each row; None where rows have that of the relation."""
     symmetric: tuple[bool, ...] = ()
     """Which relations are of a set with itself and the same both ways: their biases are those of the first layer."""
 
@@ -220,12 +223,17 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
                "about it. This may be the test part of a split: fit the other part.")  # fmt: skip
         raise DataError([msg])
     blocks: list[list[Block]] = [[] for _ in schema.entities]
+    noise_cells = list[Any]([None] * (2 * len(relations)))
     for m, (relation, lik) in enumerate(zip(relations, likelihoods, strict=True)):
         for side, cells in enumerate((relation.cells.rows, relation.cells.cols)):
             if side and symmetric[m]:
                 continue  # its rows list each cell from either end
             offset = lik.intercept(stats[m].mean)
-            block = Block(m, side, ends[m][1 - side], cells, lik, stats[m].center, stats[m].scale, offset, symmetric[m])
+            # Networks have one noise: a row of theirs is a column too.
+            if ends[m][0] != ends[m][1] and options.inference != "map":
+                noise_cells[2 * m + side] = cells_of_noise(cells, side, lik)
+            block = Block(m, side, ends[m][1 - side], cells, lik, stats[m].center, stats[m].scale, offset, symmetric[m],
+                          noise_cells[2 * m + side])  # fmt: skip
             blocks[ends[m][side]].append(block)
     # The cells of a symmetric relation are there both ways.
     counts = np.array([r.cells.weight / (2.0 if same else 1.0) for r, same in zip(relations, symmetric, strict=True)])
@@ -246,6 +254,7 @@ def build(data: Collection, options: FitOptions) -> tuple[Spec, Problem]:
         offset=np.array([lik.intercept(s.mean) for lik, s in zip(likelihoods, stats, strict=True)]),
         constant=sum(s.constant / (2.0 if same else 1.0) for s, same in zip(stats, symmetric, strict=True)),
         symmetric=symmetric,
+        noise_cells=tuple(noise_cells),
         keep=options.keep,
         common=options.sharing == "common",
         point=options.inference == "map",

@@ -166,6 +166,10 @@ def _weights(
     var = blur + np.matmul(seen.var[j] + p**2, u_var[:, :, None])[:, :, 0] + bias_var
     z = (x - block.center) / block.scale
     w = weight * block.likelihood.quadratic(z, theta, var, given.parameters[block.relation])[0]
+    if given.is_noisy(block.layer):
+        w = w * state.precision[block.layer][rows][:, None]
+    if given.is_noisy(block.other_layer):
+        w = w * state.precision[block.other_layer][j]
     return np.asarray(times * w / (1.0 + w * blur))
 
 

@@ -103,7 +103,7 @@ class GpuEngine(DeviceState):
         self._settle(e, given, totals, scaled)
         for b, of_block in scaled.items():
             self._unfold(of_block, on, work.width, scaling[blocks[b].relation], blocks[b].times)
-        return Swept(totals, square, log_var, np.array([b.layer for b in blocks]), bias, scaling)
+        return Swept(totals, square, log_var, np.array([b.layer for b in blocks]), bias, scaling, np.zeros((0, 0)))
 
     def _settle(self, e: int, given: Given, totals: Floats, scaled: dict[int, DeviceArray]) -> None:
         """Look once more at relations of the set with itself: only when all rows are swept do the sums of each hold."""

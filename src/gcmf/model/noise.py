@@ -1,0 +1,118 @@
+"""Noise of rows and columns, x_ij ~ N(θ_ij, 1/(τ ρ_i σ_j)): who has some, how its spread ν is learned, its share of the bound."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from gcmf.gamma import shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from gcmf.data.cells import Side
+    from gcmf.likelihoods import Likelihood
+
+    Floats = NDArray[np.float64]
+
+#: ν/2 with which fits begin, and its range: below it one row would decide on the relation's noise; above it the noise
+#: of rows differs by less than 5%, and they have that of their relation from then on.
+FIRST_HALF, LEAST_HALF, MOST_HALF = 5.0, 0.25, 100.0
+#: ε² as a share of the mean noise variance of a relation: a row or column that the factors meet exactly, as blank pixels
+#: of pictures, would be infinitely precise, and a cell of it that is met less well infinitely improbable.
+FLOOR = 1e-3
+
+
+class Noise(NamedTuple):
+    """What is known of the noise of the rows of each layer, apart from the rows themselves."""
+
+    half: Floats
+    """ν/2, (2M,): ρ ~ Gamma(ν/2, ν/2); infinite where rows have the noise of their relation."""
+    sums: Floats
+    """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n/⟨ρ⟩ and the entropies, (5, 2M)."""
+    n_rows: Floats
+    n_cells: Floats
+    """Rows that tell of their noise, and their cells, (2M,)."""
+    floor: Floats
+    """ε² of each relation, (M,): a variance of its cells that nothing explains; zero where rows have no noise."""
+
+
+class RowNoise(NamedTuple):
+    """The noise of rows and columns of a fitted model, per layer (2 × relation + side)."""
+
+    precision: tuple[Floats, ...]
+    """⟨ρ⟩: how many times as precise as its relation each row is, (d,)."""
+    cells: tuple[Floats, ...]
+    """How many cells told of it, (d,)."""
+    half: Floats
+    """ν/2, (2M,); zero where rows have the noise of their relation."""
+
+    def share(self, layer: int, i: NDArray[np.integer]) -> Any:  # noqa: ANN401 - a number where all are alike
+        """⟨1/ρ_i⟩, the noise variance of rows as a share of their relation's; position −1: of anybody."""
+        if self.half[layer] == 0.0:
+            return 1.0
+        shape = self.half[layer] + self.cells[layer] / 2.0
+        # Of a Gamma that is nearly flat ⟨1/ρ⟩ is infinite: what is known of such a row is its order of magnitude.
+        share = shape / np.maximum(shape - 1.0, shape / 2.0) / self.precision[layer]
+        known = share[self.cells[layer] > 0]
+        return np.append(share, known.mean() if len(known) else 1.0)[i]
+
+
+def fitted_noise(noise: Noise | None, precision: Sequence[Floats], cells: Sequence[Floats | None]) -> RowNoise | None:
+    """What remains of a fit."""
+    if noise is None or not np.isfinite(noise.half).any():
+        return None
+    there = np.isfinite(noise.half)
+    return RowNoise(
+        tuple(np.where(on, rho, 1.0) for rho, on in zip(precision, there, strict=True)),
+        tuple(np.zeros(len(rho)) if n is None or not on else n for rho, n, on in zip(precision, cells, there, strict=True)),
+        np.where(there, noise.half, 0.0),
+    )  # fmt: skip
+
+
+def cells_of_noise(side: Side, number: int, likelihood: Likelihood) -> Floats | None:
+    """How many cells tell of the noise of each row of a side (0 or 1); None where rows have that of the relation.
+
+    A row of which all cells are equal tells nothing: no noise at all would explain it best.
+    """
+    if likelihood.noise not in ("both", ("rows", "cols")[number]):
+        return None
+    return np.where(side.varying(), side.weights(), 0.0)
+
+
+def start(cells: Sequence[Floats | None]) -> Noise | None:
+    """Where a fit begins, by the cells that tell of the noise of rows, per layer: rows are as precise as their relation."""
+    n_rows = np.array([0 if n is None else np.count_nonzero(n) for n in cells], dtype=float)
+    n_cells = np.array([0.0 if n is None else n.sum() for n in cells])
+    half = np.where(n_rows > 0, FIRST_HALF, np.inf)
+    # The data have unit variance.
+    floor = np.where((n_rows > 0).reshape(-1, 2).any(axis=1), FLOOR, 0.0)
+    return Noise(half, np.zeros((5, len(cells))), n_rows, n_cells, floor) if (n_rows > 0).any() else None
+
+
+def update(noise: Noise, variance: Floats, *, early: bool) -> Noise:
+    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that differ too little then have the noise of their relation.
+
+    Not `early`, before factors have found what tells rows apart. `variance` is 1/⟨τ⟩ of each relation, (M,). ε² follows the mean noise variance of a relation downwards: so the bound
+    rises.
+    """
+    half = noise.half.copy()
+    for layer in np.flatnonzero(np.isfinite(half)).tolist():
+        gap = (noise.sums[0, layer] - noise.sums[1, layer]) / noise.n_rows[layer] - 1.0
+        half[layer] = max(shape_of(gap, MOST_HALF if early else 2.0 * MOST_HALF), LEAST_HALF)
+    there = np.isfinite(noise.half)
+    mean = np.where(there, noise.sums[3] / np.where(there, noise.n_cells, 1.0), 1.0).reshape(-1, 2).prod(axis=1)
+    floor = np.minimum(noise.floor, FLOOR * variance * mean)
+    return noise._replace(half=np.where(half > MOST_HALF, np.inf, half), floor=floor)
+
+
+def expected(noise: Noise) -> float:
+    """Σ over layers of n [h log h − log Γ(h)] + (h − 1) Σ⟨log ρ⟩ − h Σ⟨ρ⟩ + H + ½ Σ n⟨log ρ⟩, h = ν/2."""
+    there = np.isfinite(noise.half)
+    h, n, (rho, log, n_log, _, entropy) = noise.half[there], noise.n_rows[there], noise.sums[:, there]
+    prior = n * (h * np.log(h) - gammaln(h)) + (h - 1.0) * log - h * rho
+    return float((prior + entropy + 0.5 * n_log).sum())
