@@ -11,8 +11,8 @@ from gcmf.engines.reference import ReferenceEngine
 from gcmf.gamma import Gamma
 from gcmf.likelihoods import Likelihood
 from gcmf.model.elbo import elbo
-from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales, given_of
 from gcmf.model.noise import start as start_noise
+from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales, given_of
 from gcmf.model.regression import Regression, precision_of, solve, told
 from gcmf.model.spec import Spec, build
 from gcmf.model.structure import carried
@@ -116,8 +116,8 @@ def random_state(spec, on, rng, dtype):
     layers = [np.asarray(seen & biased) for seen, biased in zip(spec.in_layer, spec.biased, strict=True)]
     bias = [np.where(seen, 0.5 * rng.normal(size=len(seen)), 0.0).astype(dtype) for seen in layers]
     bias_var = [np.where(seen, point * rng.uniform(0.05, 0.4, len(seen)), 0.0).astype(dtype) for seen in layers]
-    precision = [np.where(np.asarray(n) > 0, rng.uniform(0.3, 3.0, len(seen)), 1.0) if n is not None else np.ones(len(seen))
-                 for n, seen in zip(spec.noise_cells, spec.in_layer, strict=True)]  # fmt: skip
+    noisy = [np.zeros(len(seen)) if n is None else n for n, seen in zip(spec.noise_cells, spec.in_layer, strict=True)]
+    precision = [np.where(n > 0, rng.uniform(0.3, 3.0, len(n)), 1.0) for n in noisy]
     return State(mean, var, bias, bias_var, precision if start_noise(spec.noise_cells) is not None else [])
 
 

@@ -120,9 +120,8 @@ def _read_relation(folder: Path, name: str, about: Mapping[str, Any]) -> BoundRe
     cells = Cells(rows, cols, n_cells=int(about["n_cells"]))
     columns = Columns(*about["columns"]) if about.get("columns") else None
     lead = np.array(open_array(folder, f"{name}-lead")) if about["categories"] else None
-    return BoundRelation(
-        about["name"], about["rows"], about["cols"], about["likelihood"], cells, units, about["symmetric"], columns, lead
-    )
+    names = about["name"], about["rows"], about["cols"]
+    return BoundRelation(*names, about["likelihood"], cells, units, about["symmetric"], columns, lead)
 
 
 def _read_side(folder: Path, name: str, side: str, about: Mapping[str, Any]) -> Side:

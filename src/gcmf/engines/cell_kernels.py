@@ -325,7 +325,8 @@ def _add_others(block, n, scratch, scalars, sign, real):
     weight, target = array_of(scratch.weight, None, real), array_of(scratch.target, None, real)
     bias, bias_var = array_of(block.partner_bias, None, real), array_of(block.partner_bias_var, None, real)
     least_squares, fill = block.least_squares, block.summed.fill
-    zeros, precision = 1.0 if block.summed.layout == ZEROS else 0.0, array_of(block.partner_precision, None, np.float64)
+    zeros = 1.0 if block.summed.layout == ZEROS else 0.0
+    precision = array_of(block.partner_precision, None, np.float64)
     squares, sum_w, sum_wt, spread = 0.0, real(0), real(0), real(0)
     for c in range(n):
         j = place[c]

@@ -211,8 +211,8 @@ def form_row(rows_at, b, scratch_at, sums_at):
 def _bound_row(rows, b, row, before, scratch, sums):
     """The value of a row's cells in block b after the step.
 
-    Least squares: Σ [(x − m)² + v + ε²], which cancellation spoils where the residuals are small. Others: the value before,
-    less half of what the quadratic form has grown by; or, where `hold_row` has been, what it found.
+    Least squares: Σ [(x − m)² + v + ε²], which cancellation spoils where the residuals are small. Others: the value
+    before, less half of what the quadratic form has grown by; or, where `hold_row` has been, what it found.
     """
     block = array_of(rows.blocks, None, BLOCK)[b]
     s = sums[rows.width + SCALARS]

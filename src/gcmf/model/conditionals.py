@@ -223,7 +223,12 @@ def draw_parameters(
 ) -> Posterior:
     """What likelihoods can draw from the summed values of their relation, such as τ from the squared residuals."""
     relations = zip(
-        spec.likelihoods, posterior.parameters, measured.tolist(), spec.n_cells.tolist(), _priors(spec, hyper), strict=True
+        spec.likelihoods,
+        posterior.parameters,
+        measured.tolist(),
+        spec.n_cells.tolist(),
+        _priors(spec, hyper),
+        strict=True,
     )
     drawn = [likelihood.drawn(p, total, n, prior, rng) for likelihood, p, total, n, prior in relations]
     return posterior._replace(parameters=tuple(drawn))

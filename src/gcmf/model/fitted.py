@@ -199,7 +199,7 @@ class Fitted:
         return tuple((index(r.rows), index(r.cols)) for r in self.schema.relations)
 
     def parameters_at(self, m: int, i: Indices, j: Indices, *, grid: bool = False) -> Floats:
-        """What predictions of cells (i, j) of relation m need of its likelihood; `grid`: of all rows with all columns."""
+        """What predictions of cells (i, j) of relation m need of its likelihood; `grid`: of all rows and columns."""
         return self.likelihoods[m].at_noise(self.parameters[m], self.noise_share(m, i, j, grid=grid))
 
     def noise_share(self, m: int, i: Indices, j: Indices, *, grid: bool = False) -> Any:  # noqa: ANN401 - 1, or an array

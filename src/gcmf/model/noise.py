@@ -1,4 +1,4 @@
-"""Noise of rows and columns, x_ij ~ N(θ_ij, 1/(τ ρ_i σ_j)): who has some, how its spread ν is learned, its share of the bound."""
+"""Noise of rows and columns, x_ij ~ N(θ_ij, 1/(τ ρ_i σ_j)): which cells tell of it, how its spread ν is learned."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: ν/2 with which fits begin, and its range: below it one row would decide on the relation's noise; above it the noise
 #: of rows differs by less than 5%, and they have that of their relation from then on.
 FIRST_HALF, LEAST_HALF, MOST_HALF = 5.0, 0.25, 100.0
-#: ε² as a share of the mean noise variance of a relation: a row or column that the factors meet exactly, as blank pixels
-#: of pictures, would be infinitely precise, and a cell of it that is met less well infinitely improbable.
+#: ε² as a share of the mean noise variance of a relation: a row or column that the factors meet exactly, as pixels that
+#: are blank in nearly all pictures, would be infinitely precise, and a cell of it that differs infinitely improbable.
 FLOOR = 1e-3
 
 
@@ -69,7 +69,8 @@ def fitted_noise(noise: Noise | None, precision: Sequence[Floats], cells: Sequen
     there = np.isfinite(noise.half)
     return RowNoise(
         tuple(np.where(on, rho, 1.0) for rho, on in zip(precision, there, strict=True)),
-        tuple(np.zeros(len(rho)) if n is None or not on else n for rho, n, on in zip(precision, cells, there, strict=True)),
+        tuple(np.zeros(len(rho)) if n is None or not on else n
+              for rho, n, on in zip(precision, cells, there, strict=True)),
         np.where(there, noise.half, 0.0),
     )  # fmt: skip
 
@@ -85,7 +86,7 @@ def cells_of_noise(side: Side, number: int, likelihood: Likelihood) -> Floats | 
 
 
 def start(cells: Sequence[Floats | None]) -> Noise | None:
-    """Where a fit begins, by the cells that tell of the noise of rows, per layer: rows are as precise as their relation."""
+    """Where a fit begins: rows are as precise as their relation. `cells`: per layer, how many tell of each row."""
     n_rows = np.array([0 if n is None else np.count_nonzero(n) for n in cells], dtype=float)
     n_cells = np.array([0.0 if n is None else n.sum() for n in cells])
     half = np.where(n_rows > 0, FIRST_HALF, np.inf)
@@ -95,10 +96,10 @@ def start(cells: Sequence[Floats | None]) -> Noise | None:
 
 
 def update(noise: Noise, variance: Floats, *, early: bool) -> Noise:
-    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that differ too little then have the noise of their relation.
+    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that differ too little take the noise of their relation.
 
-    Not `early`, before factors have found what tells rows apart. `variance` is 1/⟨τ⟩ of each relation, (M,). ε² follows the mean noise variance of a relation downwards: so the bound
-    rises.
+    Not `early`, before factors have found what tells rows apart. `variance` is 1/⟨τ⟩ of each relation, (M,). ε² follows
+    the mean noise variance of a relation downwards: so the bound rises.
     """
     half = noise.half.copy()
     for layer in np.flatnonzero(np.isfinite(half)).tolist():
