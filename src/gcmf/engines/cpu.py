@@ -229,8 +229,9 @@ class CpuEngine(HostState):
             noisy = given.is_noisy(block.layer)
             work.blocks.set(b, floor=given.floor_of(block.relation) if least_squares else 0.0)
             work.blocks.lend(b, precision=s.precision[block.layer] if noisy else _NONE)
-            if noisy and given.noise is not None and block.noise_cells is not None:
-                work.blocks.set(b, noise_cells=block.noise_cells, noise_half=float(given.noise[block.layer]))
+            learned = noisy and given.noise is not None and block.noise_cells is not None
+            work.blocks.set(b, noise_cells=block.noise_cells if learned else _NONE)
+            work.blocks.set(b, noise_half=float(given.noise[block.layer]) if given.noise is not None and noisy else 0.0)
             if not least_squares:
                 work.blocks.set(b, parameters=given.parameters[block.relation])
         if work.layout.whole.any():

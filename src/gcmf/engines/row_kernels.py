@@ -123,7 +123,7 @@ def _scale_of(block, row):
 @part
 def _update_noise(block, row, total):
     """⟨ρ_i⟩ = (ν/2 + n/2)/(ν/2 + ½ τ Σ_j σ_j e_ij) of a row that has noise of its own."""
-    if block.precision.size > 0:
+    if block.noise_cells.size > 0:
         n, half = array_of(block.noise_cells, None, np.float64)[row], block.noise_half
         if n > 0.0:
             array_of(block.precision, None, np.float64)[row] = (half + 0.5 * n) / (half + 0.5 * block.scale * total)

@@ -40,6 +40,7 @@ from gcmf.estimators.tables import (
     give,
     like,
     mate_table,
+    noise_table,
     strength_table,
     structure_table,
 )
@@ -351,6 +352,16 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         """
         check_choice("weak", weak)
         return give(strength_table(self.fitted_, weak=weak), self._frame, name="relation")
+
+    def noise(self, relation: str, side: Literal["rows", "cols"] | None = None) -> pd.Series[float] | float:
+        """Deviation of the noise of a relation, in its own units; `side`: of each of its rows or columns, by id.
+
+        That is what no factor and no bias explains: √(⟨1/τ⟩ ⟨1/ρ_i⟩ ⟨1/σ_j⟩), of a row in a column that is as noisy as
+        the relation. Rows differ where the relation has `likelihood=gcmf.likelihoods.Gaussian(noise="both")`.
+        """
+        if side is not None:
+            check_choice("side", side, ("rows", "cols"))
+        return noise_table(self.fitted_, self._relation(relation), side)
 
     def mates(self, *, weak: bool = False) -> Frame:
         """A row per factor, with its mate in directed relations of a set with itself.

@@ -76,6 +76,20 @@ def mate_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     return pd.DataFrame({"mate": [fitted.factor_names[k] for k in mates]}, index=fitted.factor_names[:n])
 
 
+def noise_table(fitted: Fitted, m: int, side: str | None) -> pd.Series[float] | float:
+    """Deviation of the noise of relation m, or of each of its rows or columns, in the user's units."""
+    deviation = float(np.sqrt(fitted.noise[m]) * fitted.scale[m])
+    if side is None:
+        return deviation
+    number = ("rows", "cols").index(side)
+    entity = fitted.schema.relations[m].cols if number else fitted.schema.relations[m].rows
+    ids = fitted.vocabularies[entity].ids
+    share = 1.0 if fitted.row_noise is None else fitted.row_noise.share(2 * m + number, np.arange(len(ids)))
+    of_columns = fitted.units[m] if number else None
+    units = 1.0 if of_columns is None else of_columns.of(np.arange(len(ids)))[1]
+    return pd.Series(deviation * np.sqrt(share) * units, index=ids, name="noise", dtype=float)
+
+
 def strength_table(fitted: Fitted, *, weak: bool = False) -> pd.DataFrame:
     """Relation × factor: d √⟨u_r²⟩ √⟨u_c²⟩, the scale times the root mean squares of the factor in the two sets."""
     n, names = _shown(fitted, weak=weak), [r.name for r in fitted.schema.relations]

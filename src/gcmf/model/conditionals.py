@@ -103,7 +103,7 @@ def _noise_priors(spec: Spec, posterior: Posterior) -> tuple[ParameterPrior, ...
     if max(prior.shape, prior.rate) > VAGUE:
         return (prior,) * len(spec.ends)
     noise = (
-        likelihood.noise(likelihood.settled(p, spec.parameter_prior))
+        likelihood.noise_variance(likelihood.settled(p, spec.parameter_prior))
         for likelihood, p in zip(spec.likelihoods, posterior.parameters, strict=True)
     )
     return tuple(prior._replace(shape=NOISE_SHAPE, rate=NOISE_SHAPE * s) if s > 0.0 else prior for s in noise)

@@ -18,12 +18,13 @@ from gcmf.engines.base import Block, Given, Problem, RowPrior, Scales, State
 from gcmf.engines.threads import available_threads
 from gcmf.errors import StorageError
 from gcmf.model.links import Layers, fill
+from gcmf.model.noise import cells_of_noise
 from gcmf.model.posterior import scales_of
 from gcmf.model.regression import expected
 from gcmf.model.spread import spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -76,6 +77,8 @@ class Rows(NamedTuple):
     """Variances that predictions are made with, where they are others than those of sweeps."""
     drawn: DrawnRows | None = None
     """Of a sampled model: the draws that these are means and variances of."""
+    noise: Mapping[int, tuple[Floats, Floats]] | None = None
+    """By layer, where rows have noise of their own: how many times as precise as the relation, and by how many cells."""
 
 
 class Expected(NamedTuple):
@@ -166,9 +169,9 @@ def fold(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_of:
     mean, var = (np.where(there, a, b) for a, b in zip(rows[:2], prior.rows[:2], strict=True))
     bias_mean, bias_var = _linked(fitted, layers, rows, seen, prior.rows)
     if rows.wide_var is None or rows.wide_bias_var is None:
-        return Rows(mean, var, bias_mean, bias_var)
+        return Rows(mean, var, bias_mean, bias_var, noise=rows.noise)
     wide, wide_bias = np.where(there, rows.wide_var, var), np.where(seen, rows.wide_bias_var, bias_var)
-    return Rows(mean, var, bias_mean, bias_var, wide, wide_bias)
+    return Rows(mean, var, bias_mean, bias_var, wide, wide_bias, noise=rows.noise)
 
 
 def met_layers(layers: list[int], met: Sequence[Met], n: int) -> NDArray[np.bool_]:
@@ -201,6 +204,9 @@ def _swept(fitted: Fitted, e: int, met: Sequence[Met], prior: Expected, engine_o
     biases = begin.bias_mean, begin.bias_var
     swept = of_layers(layers, met, biases, (state.bias_mean, state.bias_var))
     rows = Rows(state.mean[0].astype(np.float64), state.var[0].astype(np.float64), *swept)
+    if state.precision:
+        rows = rows._replace(noise={2 * met[b.relation].relation + b.side: (state.precision[b.layer], b.noise_cells)
+                                    for b in problem.blocks[0] if b.noise_cells is not None})  # fmt: skip
     if terms_of(fitted).var is None:
         return rows
     wide = spread(problem, given, state, n_threads=available_threads(), sets=[0])
@@ -233,7 +239,9 @@ def problem_of(fitted: Fitted, e: int, met: Sequence[Met], n: int) -> tuple[Prob
         m, side = of.relation, of.side
         other = 1 + others.index(fitted.ends[m][1 - side])
         about = fitted.likelihoods[m], float(fitted.center[m]), float(fitted.scale[m]), float(fitted.offset[m])
-        blocks[0].append(Block(r, side, other, of.cells.rows, *about))
+        noisy = fitted.row_noise is not None and fitted.row_noise.is_noisy(2 * m + side)
+        cells = cells_of_noise(of.cells.rows, side, fitted.likelihoods[m]) if noisy else None
+        blocks[0].append(Block(r, side, other, of.cells.rows, *about, noise_cells=cells))
         blocks[other].append(Block(r, 1 - side, 0, of.cells.cols, *about))
         biased += [bool(b) for b in terms.biased[2 * m : 2 * m + 2]]
     sizes = (n, *(len(fitted.mean[other]) for other in others))
@@ -252,7 +260,11 @@ def first_state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows
             bias_var.append((mine if side == of.side else other)[1])
     mean = [prior.mean.copy(), *(fitted.mean[other] for other in sets[1:])]
     var = [prior.var.copy(), *(swept_var(fitted, other) for other in sets[1:])]
-    return State(mean, var, bias_mean, bias_var)
+    precision = []
+    for of in met if fitted.row_noise is not None else ():
+        mine, theirs = np.ones(len(prior.mean)), fitted.row_noise.precision[2 * of.relation + 1 - of.side]
+        precision += [theirs, mine] if of.side else [mine, theirs]
+    return State(mean, var, bias_mean, bias_var, precision)
 
 
 def given_rows(fitted: Fitted, e: int, met: Sequence[Met], sets: list[int], prior: Expected) -> Given:
@@ -278,7 +290,11 @@ def given_for(fitted: Fitted, relations: Sequence[int], sets: Sequence[int], pri
     if fitted.scales is not None:
         whole = scales_of(fitted.scales, fitted.directed)
         scales = Scales(whole.mean[of], whole.var[of], whole.mates[of])
-    return Given(fitted.on[list(sets)], tuple(priors), parameters, slope, scales)
+    given = Given(fitted.on[list(sets)], tuple(priors), parameters, slope, scales)
+    if fitted.row_noise is None:
+        return given
+    half, floor = fitted.row_noise.given(of)
+    return given._replace(noise=half, floor=floor)
 
 
 def _settled(engine: Engine, given: Given, problem: Problem) -> State:
@@ -289,7 +305,7 @@ def _settled(engine: Engine, given: Given, problem: Problem) -> State:
     """
     engine.sweep(0, given)
     found = engine.fetch()
-    if all(block.likelihood.least_squares for block in problem.blocks[0]):
+    if all(block.likelihood.least_squares and block.noise_cells is None for block in problem.blocks[0]):
         return found
     before, moving = found.copy(), np.arange(problem.sizes[0])
     for _ in range(MAX_SWEEPS):
@@ -301,6 +317,8 @@ def _settled(engine: Engine, given: Given, problem: Problem) -> State:
             mean[moving], var[moving] = now[moving], now_var[moving]
             little = np.maximum(SETTLED * np.sqrt(now_var), ROUNDING * np.abs(now))
             changed |= (np.abs(now - was) > little)[moving].reshape(len(moving), -1).any(axis=1)
+        for layer in [block.layer for block in problem.blocks[0] if block.noise_cells is not None]:
+            found.precision[layer][moving] = after.precision[layer][moving]
         before, moving = after, moving[changed]
         if not len(moving):
             break
@@ -326,13 +344,16 @@ def with_rows(fitted: Fitted, e: int, ids: Vocabulary, rows: Rows, *, beside: bo
     wide_bias = rows.bias_var if rows.wide_bias_var is None else rows.wide_bias_var
     mean, var = _replaced(fitted.mean, e, rows.mean, placed), _replaced(fitted.var, e, wide, placed)
     swept, swept_bias = terms.var and _replaced(terms.var, e, rows.var, placed), terms.bias_var
-    bias_mean, bias_var, has_cells = fitted.bias_mean, fitted.bias_var, terms.has_cells
+    bias_mean, bias_var, has_cells, noise = fitted.bias_mean, fitted.bias_var, terms.has_cells, fitted.row_noise
     for b, layer in enumerate(layers):
         for at in [layer, layer + 1] if fitted.schema.relations[layer // 2].symmetric else [layer]:
             bias_mean = _replaced(bias_mean, at, rows.bias_mean[:, b], placed)
             bias_var = _replaced(bias_var, at, wide_bias[:, b], placed)
             swept_bias = swept_bias and _replaced(swept_bias, at, rows.bias_var[:, b], placed)
             has_cells = _replaced(has_cells, at, np.zeros(len(ids)), placed)
+            if noise is not None:
+                new = (rows.noise or {}).get(layer, (np.ones(len(ids)), np.zeros(len(ids))))
+                noise = noise.with_rows(at, new, beside=beside)
     vocabulary = Vocabulary(old.ids.append(ids.ids)).of_kind(old.kind) if beside else ids
     draws = fitted.draws
     if draws is not None:
@@ -340,7 +361,7 @@ def with_rows(fitted: Fitted, e: int, ids: Vocabulary, rows: Rows, *, beside: bo
         draws = _with_drawn(fitted, draws, e, rows.drawn, beside=beside)
     return replace(
         fitted, draws=draws, vocabularies={**fitted.vocabularies, name: vocabulary}, mean=mean, var=var,
-        bias_mean=bias_mean, bias_var=bias_var, pairs=None,
+        bias_mean=bias_mean, bias_var=bias_var, row_noise=noise, pairs=None,
         terms=terms._replace(var=swept, bias_var=swept_bias, has_cells=has_cells),
         units=tuple(_placed_units(u, len(mean[c]), old=len(fitted.mean[c]) if beside else 0) if c == e else u
                     for u, (_, c) in zip(fitted.units, fitted.ends, strict=True)),

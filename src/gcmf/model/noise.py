@@ -50,10 +50,33 @@ class RowNoise(NamedTuple):
     """How many cells told of it, (d,)."""
     half: Floats
     """ν/2, (2M,); zero where rows have the noise of their relation."""
+    floor: Floats
+    """ε² of each relation, (M,)."""
+
+    def is_noisy(self, layer: int) -> bool:
+        """Whether the rows of a layer have noise of their own."""
+        return bool(self.half[layer] > 0.0)
+
+    def given(self, relations: Sequence[int]) -> tuple[Floats, Floats]:
+        """ν/2 of the layers and ε² of some relations, as engines take them."""
+        half = self.half.reshape(-1, 2)[list(relations)].ravel()
+        return np.where(half > 0.0, half, np.inf), self.floor[list(relations)]
+
+    def at(self, layer: int, i: NDArray[np.integer]) -> Floats:
+        """⟨ρ⟩ of these rows; 1 for position −1."""
+        return np.append(self.precision[layer], 1.0)[i]
+
+    def with_rows(self, layer: int, new: tuple[Floats, Floats], *, beside: bool) -> RowNoise:
+        """The same with these rows (precisions, cells) in the place of those of a layer, or `beside` them."""
+        old = self.precision[layer], self.cells[layer]
+        now = [np.concatenate([a, b]) if beside else b for a, b in zip(old, new, strict=True)]
+        changed = [(*group[:layer], a, *group[layer + 1 :])
+                   for group, a in zip((self.precision, self.cells), now, strict=True)]  # fmt: skip
+        return self._replace(precision=changed[0], cells=changed[1])
 
     def share(self, layer: int, i: NDArray[np.integer]) -> Any:  # noqa: ANN401 - a number where all are alike
         """⟨1/ρ_i⟩, the noise variance of rows as a share of their relation's; position −1: of anybody."""
-        if self.half[layer] == 0.0:
+        if not self.is_noisy(layer):
             return 1.0
         shape = self.half[layer] + self.cells[layer] / 2.0
         # Of a Gamma that is nearly flat ⟨1/ρ⟩ is infinite: what is known of such a row is its order of magnitude.
@@ -72,6 +95,7 @@ def fitted_noise(noise: Noise | None, precision: Sequence[Floats], cells: Sequen
         tuple(np.zeros(len(rho)) if n is None or not on else n
               for rho, n, on in zip(precision, cells, there, strict=True)),
         np.where(there, noise.half, 0.0),
+        noise.floor,
     )  # fmt: skip
 
 

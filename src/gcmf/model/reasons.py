@@ -161,4 +161,7 @@ def _form(fitted: Fitted, e: int, i: int, cells: OwnCells, partners: tuple[Float
     mean = p @ u + float(fitted.bias_mean[mine][i]) + b + offset
     var: Any = p_var @ (u**2 + u_var) + p**2 @ u_var + float(swept_bias_var(fitted, mine)[i]) + b_var
     w, wz = fitted.likelihoods[m].quadratic(cells.x, mean, var, terms_of(fitted).parameters[m])
-    return cells.times * w, cells.times * (wz - w * (b + offset))
+    times: Any = cells.times
+    if fitted.row_noise is not None:
+        times = times * fitted.row_noise.at(mine, np.array(i)) * fitted.row_noise.at(theirs, cells.partner)
+    return times * w, times * (wz - w * (b + offset))

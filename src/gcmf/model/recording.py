@@ -244,7 +244,7 @@ class _Sums:
         scales = [] if posterior.scales is None else [posterior.scales.mean]
         return [
             *state.mean, *state.bias_mean, spread, posterior.bias.mean, posterior.bias.scale,
-            *posterior.parameters, *scales, *(r.q.mean for r in posterior.regressions),
+            *posterior.parameters, *scales, *(r.q.mean for r in posterior.regressions), *state.precision,
         ]  # fmt: skip
 
     def add(self, posterior: Posterior, state: State, spread: Floats) -> None:
@@ -288,6 +288,7 @@ class _Sums:
         for design, q, products in posterior.regressions:
             mean, var = next(found)
             regressions.append(Regression(design, q._replace(mean=mean, var=var), products))
+        state.precision.extend(mean for mean, _ in found)
         return posterior._replace(
             alpha=Gamma(np.ones_like(spread), spread), parameters=parameters, bias=BiasPrior(mu, mu_var, scale),
             scales=scales, regressions=tuple(regressions), moments=Moments.of(state),

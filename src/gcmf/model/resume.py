@@ -123,7 +123,11 @@ def _state(
         seen = spec.in_layer[layer] & spec.has_bias[layer]
         bias_mean.append(_taken(fitted.bias_mean[old], known, fitted.prior_bias[0, old], seen, dtype))
         bias_var.append(_taken(swept_bias_var(fitted, old), known, fitted.prior_bias[1, old], seen, dtype))
-    return State(mean, var, bias_mean, bias_var)
+    precision = []
+    for layer, old in enumerate(layers) if any(n is not None for n in spec.noise_cells) else ():
+        known = at[spec.ends[layer // 2][layer % 2]]
+        precision.append(np.ones(len(known)) if fitted.row_noise is None else fitted.row_noise.at(old, known))
+    return State(mean, var, bias_mean, bias_var, precision)
 
 
 def _taken(

@@ -84,8 +84,12 @@ class _Added:
                 own = layers.index(2 * m + (side if 2 * m + side in layers else 0))
                 bias_mean.append(self.before[e].bias_mean[:, own].copy())
                 bias_var.append(self.before[e].bias_var[:, own].copy())
-        rows = [self.before[e] for e in self.sets]
-        return State([row.mean.copy() for row in rows], [row.var.copy() for row in rows], bias_mean, bias_var)
+        rows, noise = [self.before[e] for e in self.sets], self.fitted.row_noise
+        precision = [] if noise is None else [noise.at(2 * m + side, self.at[self.fitted.ends[m][side]])
+                                              for m in self.relations for side in (0, 1)]  # fmt: skip
+        return State(
+            [row.mean.copy() for row in rows], [row.var.copy() for row in rows], bias_mean, bias_var, precision
+        )
 
     def given(self, problem: Problem, *, wide: bool = False) -> Given:
         """What sweeps take as fixed: what is known of a row is its prior, with variances of q or the wide ones."""
@@ -167,7 +171,7 @@ def _with(added: _Added, state: State, wide: Spread) -> Fitted:
     vocabularies = dict(fitted.vocabularies)
     arrays = {name: list[Any](getattr(fitted, name)) for name in ("mean", "var", "bias_mean", "bias_var")}
     swept = {name: list[Any](getattr(terms, name) or ()) for name in ("var", "bias_var")}
-    has_cells = list[Any](terms.has_cells)
+    has_cells, noise = list[Any](terms.has_cells), fitted.row_noise
     for n, (e, name) in enumerate(zip(added.sets, data.schema.entities, strict=True)):
         place, vocabularies[name] = _places(vocabularies[name], data.entities[name].vocabulary, added.at[e])
         size, before = len(vocabularies[name]), added.before[e]
@@ -183,11 +187,14 @@ def _with(added: _Added, state: State, wide: Spread) -> Fitted:
                 ):  # fmt: skip
                     group[twin : twin + 1] = [_put(old, size, place, new[:, b]) for old in group[twin : twin + 1]]
                 has_cells[twin] = _put(has_cells[twin], size, place[:0], seen[:0, b])
+                if noise is not None:  # how noisy rows are is not learned from what comes later
+                    n_new = size - len(noise.precision[twin])
+                    noise = noise.with_rows(twin, (np.ones(n_new), np.zeros(n_new)), beside=True)
                 has_cells[twin][place] |= seen[:, b]
     of_q = {name: tuple(group) or None for name, group in swept.items()}
     changed = replace(
         fitted, draws=None, vocabularies=vocabularies, mean=tuple(arrays["mean"]), var=tuple(arrays["var"]),
-        bias_mean=tuple(arrays["bias_mean"]), bias_var=tuple(arrays["bias_var"]),
+        bias_mean=tuple(arrays["bias_mean"]), bias_var=tuple(arrays["bias_var"]), row_noise=noise,
         terms=terms._replace(has_cells=tuple(has_cells), var=of_q["var"], bias_var=of_q["bias_var"]),
         units=tuple(None if u is None else u.placed(np.arange(len(u.center)), len(arrays["mean"][c]))
                     for u, (_, c) in zip(fitted.units, fitted.ends, strict=True)),

@@ -22,6 +22,7 @@ from gcmf.likelihoods import ParameterPrior, known
 from gcmf.model.draws import Draws, Origin
 from gcmf.model.explained import Explained
 from gcmf.model.fitted import Effects, Fitted, FittedScales, RowTerms
+from gcmf.model.noise import RowNoise
 from gcmf.model.structure import Pattern
 from gcmf.storage.ids import decode
 from gcmf.storage.layout import SCHEMA, MalformedError, Matcher, refuse, refuse_faults
@@ -41,6 +42,7 @@ _OWN_PLACE = (
     "drawn",
     "scales",
     "pattern",
+    "row_noise",
     "effects",
     "terms",
     "pairs",
@@ -83,13 +85,14 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
         "explained": fitted.explained._asdict(),
         **({} if fitted.scales is None else {"scales": fitted.scales._asdict()}),
         **({} if fitted.pattern is None else {"pattern": fitted.pattern._asdict()}),
+        **({} if fitted.row_noise is None else {"row_noise": _write_terms(fitted.row_noise)}),
         **({} if fitted.terms is None else {"terms": _write_terms(fitted.terms)}),
         **({} if fitted.pairs is None else {"pairs": [_write_pairs(pairs) for pairs in fitted.pairs]}),
         **_write_draws(fitted.draws),
     }
 
 
-def _write_terms(terms: RowTerms) -> dict[str, Any]:
+def _write_terms(terms: RowTerms | RowNoise) -> dict[str, Any]:
     return {name: _listed(value) for name, value in terms._asdict().items() if value is not None}
 
 
@@ -222,6 +225,7 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
         explained=Explained(**document["explained"]),
         scales=FittedScales(**document["scales"]) if "scales" in document else None,
         pattern=Pattern(**document["pattern"]) if "pattern" in document else None,
+        row_noise=_read_noise(document["row_noise"]) if "row_noise" in document else None,
         effects={entity["name"]: _read_effects(entity["covariates"], f"entities/{e}/covariates")
                  for e, entity in enumerate(document["entities"]) if "covariates" in entity},
         terms=_read_terms(document["terms"], likelihoods, arrays["on"]) if "terms" in document else None,
@@ -231,6 +235,14 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
     )  # fmt: skip
     _check_numbers(fitted)
     return replace(fitted, draws=_read_draws(document["draws"], fitted)) if "draws" in document else fitted
+
+
+def _read_noise(written: dict[str, Any]) -> RowNoise:
+    noise = RowNoise(**{name: tuple(value) if isinstance(value, list) else value for name, value in written.items()})
+    refuse_faults({
+        "row_noise/precision is not above zero": any(bool((rho <= 0).any()) for rho in noise.precision),
+    })  # fmt: skip
+    return noise
 
 
 def _read_terms(written: dict[str, Any], likelihoods: tuple[Likelihood, ...], on: Any) -> RowTerms:

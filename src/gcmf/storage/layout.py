@@ -132,6 +132,12 @@ COLLECTIVE = {
         "on": Piece(("entities", "factors"), types=("bool",)),
         "seen": Piece(("relations", "factors"), types=("bool",)),
     },
+    "row_noise?": {
+        "precision": Each(Piece(("ends",), 0.0), of="layers"),
+        "cells": Each(Piece(("ends",), 0.0), of="layers"),
+        "half": Piece(("layers",), 0.0),
+        "floor": Piece(("relations",), 0.0),
+    },
     "terms?": {
         "precision": Piece(("entities", "factors"), 0.0),
         "parameters": Each(Piece(("learned",)), of="relations"),
