@@ -67,14 +67,14 @@ class Laplace(Likelihood):
         """Predictions need 1/⟨λ⟩."""
         return np.array([p[1] / p[0]])
 
-    def noise(self, p):
+    def noise_variance(self, p):
         return 2.0 * float(p[0]) ** 2
 
     def mean(self, m, v):
         return m
 
     def variance(self, m, v, p):
-        return v + self.noise(p)
+        return v + self.noise_variance(p)
 
     def log_predictive(self, x, m, v, p):
         """That of Laplace cells with the variance that predictions have."""

@@ -126,7 +126,7 @@ def test_answers_about_new_cells_are_finite(likelihood, prior):
     x, m, v = cells(likelihood)
     assert p.dtype == np.float64
     assert p.ndim == 1
-    assert likelihood.noise(p) >= 0.0
+    assert likelihood.noise_variance(p) >= 0.0
     answers = [likelihood.mean(m, v), likelihood.variance(m, v, p), likelihood.log_predictive(x, m, v, p),
                likelihood.deviance(x, m, p), likelihood.constant(x)]  # fmt: skip
     assert all(a.shape == x.shape and np.isfinite(a).all() for a in answers)
