@@ -34,6 +34,8 @@ LEVEL = 0.9
 BEYOND = np.sqrt((1 - LEVEL) / (1 + LEVEL))
 #: Who is folded in may be so far from where a fit had it, in deviations of the cells and of the prediction.
 FOLDED = 0.05
+#: The same of a sampled model, in deviations of the prediction: a few draws, which are not the same ones.
+DRAWN = 3.0
 #: Fits that are so far apart, in deviations of the cells, are at different optima. A refit may then be so many times as
 #: far from the truth as the worst of other starts.
 APART, WORSE, STARTS = 0.05, 1.5, 3
@@ -261,15 +263,15 @@ def folded(case: Case) -> None:
                 others = case.world.ids[t.ends[1 - side]]
                 mean, std = (a.T[rows] if side else a[rows] for a in case.predicted[t.name])
                 both, alone = (_of_new(new, t.name, others, side) for new in (together, lone))
-                what, margin = f"{name} in {t.name}", FOLDED * (t.unit + std)
-                margin = std + margin if case.sampled else margin
+                what, margin = f"{name} in {t.name}", FOLDED * t.unit + (DRAWN if case.sampled else FOLDED) * std
                 _near(both[:1], alone, margin[:1], f"{what}, in company and alone")
                 _near(both, mean, margin, f"{what}, folded in")
 
 
 def _of_new(new: Any, relation: str, others: Any, side: int) -> Floats:  # noqa: ANN401 - new entities, ids
-    """Predictions of new entities with others, a row each."""
-    grid = new.predict(relation, *((others, new.ids) if side else (new.ids, others)), grid=True)
+    """Predictions of new entities with others, a row each, in the order of their names."""
+    ids = sorted(new.ids)
+    grid = new.predict(relation, *((others, ids) if side else (ids, others)), grid=True)
     return np.asarray(grid.T if side else grid)
 
 
