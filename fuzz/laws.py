@@ -101,16 +101,23 @@ def _in_order(table: pd.DataFrame, what: str) -> pd.Series[float]:
 
 
 def sizes(case: Case) -> None:
-    """Predictions are finite and of the size of the data, deviations positive; those of strangers too."""
+    """Predictions are finite and of the size of the data, deviations positive."""
     for t in case.world.tables:
-        new = case.model.predict(t.name, ["new"], ["other"], unknown="prior", return_std=True)
-        largest = max(np.nanmax(np.abs(t.filled)), float(t.likelihood.name != "gaussian"))
-        for mean, std in ((a[t.possible] for a in case.predicted[t.name]), new):
-            assert np.isfinite([mean, std]).all(), f"{t.name}: a mean or a deviation is not finite"
-            # A probability that rounds to 1 has a deviation of 0.
-            assert (std > 0).all() or t.likelihood.name == "bernoulli", f"{t.name}: a deviation of {std.min():.2g}"
-            size = np.abs(mean).max()
-            assert size <= LARGEST * largest, f"{t.name}: a mean of {size:.2g}, the largest cell is {largest:.2g}"
+        _of_size(t, *(a[t.possible] for a in case.predicted[t.name]))
+
+
+def strangers(case: Case) -> None:
+    """So are predictions of entities that the model has never heard of."""
+    for t in case.world.tables:
+        _of_size(t, *case.model.predict(t.name, ["new"], ["other"], unknown="prior", return_std=True))
+
+
+def _of_size(t: Table, mean: Floats, std: Floats) -> None:
+    largest, size = max(np.nanmax(np.abs(t.filled)), float(t.likelihood.name != "gaussian")), np.abs(mean).max()
+    assert np.isfinite([mean, std]).all(), f"{t.name}: a mean or a deviation is not finite"
+    # A probability that rounds to 1 has a deviation of 0.
+    assert (std > 0).all() or t.likelihood.name == "bernoulli", f"{t.name}: a deviation of {std.min():.2g}"
+    assert size <= LARGEST * largest, f"{t.name}: a mean of {size:.2g}, the largest cell is {largest:.2g}"
 
 
 def intervals(case: Case) -> None:
@@ -399,6 +406,7 @@ def _error(case: Case, found: Predicted) -> float:
 
 LAWS: dict[str, Callable[[Case], None]] = {
     "sizes": sizes,
+    "strangers": strangers,
     "intervals": intervals,
     "drawn cells": drawn_cells,
     "structure": structure,
