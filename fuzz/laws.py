@@ -157,9 +157,11 @@ def structure(case: Case) -> None:
     factors = {name: case.model.factors(name) for name in case.world.ids}
     for factor, relations in table["relations"].items():
         others = [name for name in explained.index if name not in relations]
-        assert not explained.loc[others, factor].any(), f"{factor} explains relations that it does not reach"
+        if not case.sampled:  # averages over draws, of which some may reach more
+            assert not explained.loc[others, factor].any(), f"{factor} explains relations that it does not reach"
         ends = {end for t in case.world.tables if t.name in relations for end in t.ends}
-        assert not any(factors[name][factor].any() for name in factors if name not in ends), f"{factor} beyond {ends}"
+        beyond = [name for name in factors if name not in ends and (factors[name][factor].abs() > 1e-6).any()]
+        assert not beyond or case.sampled, f"{factor} is in {beyond}, and reaches {relations}"
 
 
 def explained(case: Case) -> None:
