@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 #: a factor or bias may change in the last.
 MAX_SWEEPS = 50
 SETTLED = 1e-7
+#: Variances that new entities start from, at most: E exp θ of a wide prior is so large that counts end far from it.
+NARROW = 1e-3
 
 
 class Features(NamedTuple):
@@ -226,13 +228,13 @@ def _state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows, lay
     bias_mean, bias_var = [], []
     for of in met:
         at, theirs = layers.index(2 * of.relation + of.side), 2 * of.relation + 1 - of.side
-        mine = prior.bias_mean[:, at].copy(), prior.bias_var[:, at].copy()
+        mine = prior.bias_mean[:, at].copy(), np.minimum(prior.bias_var[:, at], NARROW)
         other = fitted.bias_mean[theirs], swept_bias_var(fitted, theirs)
         for side in (0, 1):
             bias_mean.append((mine if side == of.side else other)[0])
             bias_var.append((mine if side == of.side else other)[1])
     mean = [prior.mean.copy(), *(fitted.mean[other] for other in sets[1:])]
-    var = [prior.var.copy(), *(swept_var(fitted, other) for other in sets[1:])]
+    var = [np.minimum(prior.var, NARROW), *(swept_var(fitted, other) for other in sets[1:])]
     return State(mean, var, bias_mean, bias_var)
 
 
