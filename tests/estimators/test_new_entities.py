@@ -291,3 +291,16 @@ def test_an_answer_does_not_depend_on_who_came_along(device, kind):
         alone = model.fold_in("user", {"r": new.loc[[row]]}).predict("r", return_std=True)
         for one, of_all in zip(alone, together, strict=True):
             np.testing.assert_allclose(one[0], of_all[n], rtol=1e-12)
+
+
+def test_counts_that_weigh_much_are_folded_in_where_a_fit_has_them():
+    """From the wide prior, E exp θ is so large that the first sweep went where no later one comes back from."""
+    rng = np.random.default_rng(0)
+    x = rng.poisson(np.exp(rng.normal(size=(12, 1)) @ rng.normal(size=(1, 6)))).astype(float)
+    i, j = (a.ravel() for a in np.indices(x.shape))
+    data = gcmf.Relation("x", "a", "b", (i, j, x.ravel()), "negative_binomial", weight=np.full(x.size, 100.0))
+    with pytest.warns(ConvergenceWarning, match="all factors are in use"):
+        model = gcmf.GCMF(1, random_state=0, dtype="float64", n_threads=1, progress=False).fit([data])
+    cells = gcmf.Relation("x", "a", "b", (i, j + 100, x.ravel()), "negative_binomial", weight=np.full(x.size, 100.0))
+    new = model.fold_in("b", {"x": cells})
+    np.testing.assert_allclose(new.predict("x"), model.predict("x"), rtol=0.05, atol=0.05)

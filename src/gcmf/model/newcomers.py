@@ -43,6 +43,8 @@ MAX_SWEEPS = 50
 SETTLED = 1e-5
 #: Of its size, what float32 rounds, or points may still change, which have no deviation.
 ROUNDING = 1e-6
+#: Variances that new entities start from, at most: E exp θ of a wide prior is so large that counts end far from it.
+NARROW = 1e-3
 
 
 class Features(NamedTuple):
@@ -253,13 +255,13 @@ def first_state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows
     bias_mean, bias_var = [], []
     for of in met:
         at, theirs = layers.index(2 * of.relation + of.side), 2 * of.relation + 1 - of.side
-        mine = prior.bias_mean[:, at].copy(), prior.bias_var[:, at].copy()
+        mine = prior.bias_mean[:, at].copy(), np.minimum(prior.bias_var[:, at], NARROW)
         other = fitted.bias_mean[theirs], swept_bias_var(fitted, theirs)
         for side in (0, 1):
             bias_mean.append((mine if side == of.side else other)[0])
             bias_var.append((mine if side == of.side else other)[1])
     mean = [prior.mean.copy(), *(fitted.mean[other] for other in sets[1:])]
-    var = [prior.var.copy(), *(swept_var(fitted, other) for other in sets[1:])]
+    var = [np.minimum(prior.var, NARROW), *(swept_var(fitted, other) for other in sets[1:])]
     precision = []
     for of in met if fitted.row_noise is not None else ():
         mine, theirs = np.ones(len(prior.mean)), fitted.row_noise.precision[2 * of.relation + 1 - of.side]
