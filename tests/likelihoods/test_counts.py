@@ -163,3 +163,23 @@ def test_a_likelihood_is_chosen_by_how_counts_vary(dispersion, expected):
 def test_a_few_counts_say_nothing():
     for x in ([[0, 2], [7, 1]], [[900.0]], np.zeros((5, 4))):
         assert residuals(np.array(x)).likelihood == "poisson"
+
+
+@pytest.mark.parametrize("shape", [(6, 5), (10, 6), (30, 1)])
+def test_a_few_zeros_are_counts_of_small_means(shape):
+    """A size r near zero goes with any mean: p(0) = (1 + μ/r)^(−r). Mean, interval and score say the same."""
+    zeros = gcmf.Relation("x", "row", "col", np.zeros(shape), "negative_binomial")
+    model = gcmf.GCMF(random_state=0, progress=False).fit(zeros)
+    mean, low, high = model.predict("x", interval=0.9)
+    assert mean.max() < 0.1
+    assert not low.any()
+    assert not high.any()
+    assert model.score(zeros)["rmse"].item() < 0.1
+
+
+def test_the_prior_of_the_size_is_a_density():
+    """r^(−½) ~ Exponential(1), as a density of log r."""
+    total, _ = integrate.quad(lambda log_r: 0.5 * np.exp(NB.divergence(1.0, np.array([0.0, log_r]), PRIOR)), -20, 80)
+    assert total == pytest.approx(1.0, rel=1e-6)
+    below, _ = integrate.quad(lambda log_r: 0.5 * np.exp(NB.divergence(1.0, np.array([0.0, log_r]), PRIOR)), -20, 0)
+    assert below == pytest.approx(np.exp(-1.0), rel=1e-6)

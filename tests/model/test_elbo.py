@@ -10,6 +10,7 @@ from gcmf import Collection
 from gcmf.gamma import Gamma
 from gcmf.model.columns import PRICE
 from gcmf.model.elbo import terms
+from gcmf.model.hyper import BIAS_SCALE_RATE
 from gcmf.model.regression import precision_of
 from gcmf.model.structure import carried
 from gcmf.options import FitOptions
@@ -134,6 +135,7 @@ def _draw_bias(sample, layer, expected, rng, total):
         mean, var = s.bias_mean[layer][seen], s.bias_var[layer][seen]
         b[:, seen] = mean + np.sqrt(var) * rng.normal(size=(N, seen.sum()))
         total += log_normal(mu, 0.0, 1.0) - log_normal(mu, bias.mean[layer], bias.var[layer])
+        total -= BIAS_SCALE_RATE * bias.scale[layer]
         center = mu[:, None] + (0.0 if expected is None else expected[:, seen])
         total += (log_normal(b[:, seen], center, bias.scale[layer]) - log_normal(b[:, seen], mean, var)).sum(axis=1)
     return b

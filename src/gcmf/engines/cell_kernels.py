@@ -318,7 +318,8 @@ def _add_others(block, n, scratch, scalars, sign, real):
     """Targets of n other cells, and sign times their scalars.
 
     Those of least squares stand for several cells, have partners with noise of their own, or correct a row of zeros: a
-    hole takes its zero away, and another cell moves it. Others have been weighed already, and their targets lack the partners' biases.
+    hole takes its zero away, and another cell moves it. Others have been weighed already, and their targets lack the
+    partners' biases.
     """
     place = array_of(scratch.place, None, np.uint64)
     x, seen = array_of(scratch.x, None, real), array_of(scratch.seen, None, real)

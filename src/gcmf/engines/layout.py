@@ -68,8 +68,8 @@ class MatrixRows:
     def multiply(self, edges: Array, turn: Array, right: Array, precision: Floats | None, out: Floats, _: int) -> None:
         """Write Σ x ū_j, Σ x b_j, Σ x² and Σ x of the rows into out; right (cols, K + 1) holds ū and b.
 
-        Where partners have noise of their own, each x counts σ_j times, and `right` is multiplied by σ already. One range
-        of rows after the other, as the kernels do: the same bits for any number of threads.
+        Where partners have noise of their own, each x counts σ_j times, and `right` is multiplied by σ already. One
+        range of rows after the other, as the kernels do: the same bits for any number of threads.
         """
         K = right.shape[1]
         while (r := next_range(turn)) < len(edges) - 1:

@@ -324,8 +324,9 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
     def diagnostics(self) -> Frame:
         """Of a sampled model, a row per relation: draws that were kept, `effective` ones, and `r_hat`.
 
-        Both are of the predictors of 300 random cells; of twenty of them, one is worse than that. An `r_hat` near 1
-        says that the halves of all chains agree; above 1.1 the fit warns. Without draws the table is empty.
+        Both are of the predictors of 300 random cells; of twenty of them, one is worse than that. `r_hat` is that of
+        the log density of all cells if that is larger. Near 1 it says that the halves of all chains agree; above 1.1
+        the fit warns. Both are NaN where chains have fewer than 8 draws. Without draws the table is empty.
         """
         names = [relation.name for relation in self.fitted_.schema.relations]
         return give(diagnostic_table(self.fitted_.draws, names), self._frame, name="relation")

@@ -63,9 +63,8 @@ def diagnostic_table(draws: Draws | None, names: list[str]) -> pd.DataFrame:
     if draws is None:
         return pd.DataFrame(columns=columns, dtype=float)
     known = draws.r_hat > 0.0  # of fewer than 8 draws of a chain, nothing is
-    values = zip(
-        [draws.n] * len(names), *(np.where(known, a, np.nan) for a in (draws.effective, draws.r_hat)), strict=True
-    )
+    effective, r_hat = (np.where(known, a, np.nan) for a in (draws.effective, draws.r_hat))
+    values = zip([draws.n] * len(names), effective, r_hat, strict=True)
     return pd.DataFrame(values, index=names, columns=columns)
 
 

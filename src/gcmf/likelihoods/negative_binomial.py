@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from gcmf.likelihoods.base import Floats
 
 #: r^(−½) ~ Exponential(1): what a rate varies by, as a share of its mean. Large r are Poisson cells, of which the prior
-#: is vague; a deviation of tens of means (r < 0.01) has to be shown by many cells. Without that, cells that are all zero
-#: go with any mean: p(0) = (1 + μ/r)^(−r) is 1 for r → 0.
+#: is vague; a deviation of tens of means (r < 0.01) has to be shown by many cells. Without that, cells that are all
+#: zero go with any mean: p(0) = (1 + μ/r)^(−r) is 1 for r → 0.
 SMALLEST, LARGEST = 1e-4, 1e9
 #: Logarithms of means and variances of θ are cut there, so that the variances of predictions are finite.
 LARGEST_LOG, LARGEST_SPREAD = 300.0, 50.0

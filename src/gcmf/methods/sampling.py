@@ -154,7 +154,9 @@ class Sampling:
 
     def _widened(self, posterior: Posterior, state: State) -> tuple[Posterior, State]:
         """Add weak factors, up to the number that was asked for or a few: draws do not overfit, and gain by them."""
-        n = N_MORE if self._options.n_factors == "auto" else self._options.n_factors - posterior.n_factors
+        # Where nothing was found, nothing says how large factors could be: draws of them would have no limit.
+        more = N_MORE if posterior.n_factors else 0
+        n = more if self._options.n_factors == "auto" else self._options.n_factors - posterior.n_factors
         if n <= 0 or self._options.pattern is not None:
             return posterior, state
         self._engine.place(state.copy())

@@ -222,15 +222,11 @@ def draw_parameters(
     spec: Spec, posterior: Posterior, hyper: Hyper, measured: Floats, rng: np.random.Generator
 ) -> Posterior:
     """What likelihoods can draw from the summed values of their relation, such as τ from the squared residuals."""
-    relations = zip(
-        spec.likelihoods,
-        posterior.parameters,
-        measured.tolist(),
-        spec.n_cells.tolist(),
-        _priors(spec, hyper),
-        strict=True,
-    )
-    drawn = [likelihood.drawn(p, total, n, prior, rng) for likelihood, p, total, n, prior in relations]
+    values = zip(measured.tolist(), spec.n_cells.tolist(), _priors(spec, hyper), strict=True)
+    drawn = [
+        likelihood.drawn(p, *value, rng)
+        for likelihood, p, value in zip(spec.likelihoods, posterior.parameters, values, strict=True)
+    ]
     return posterior._replace(parameters=tuple(drawn))
 
 

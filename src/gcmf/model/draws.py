@@ -78,7 +78,7 @@ class Draws(NamedTuple):
     inclusion: Floats
     """How probable it is that a set holds a factor, (E, K)."""
     effective: Floats
-    """Effective number of draws of θ of random cells of each relation, the worst of twenty; 0: too few to tell, (M,)."""
+    """Effective number of draws of θ of random cells of a relation, the worst of twenty; 0: too few to tell, (M,)."""
     r_hat: Floats
     """Of these θ, or of log p of all cells of the relation if that is worse; 0: too few draws to tell, (M,)."""
     origin: Origin | None = None

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 MAX_POOLING = 1e4
 #: σ² of a bias layer never falls below this: at zero the layer could not come back (the data have unit scale).
 MIN_BIAS_SCALE = 1e-6
-#: σ² of a bias layer has the density e^(−σ²): as good as flat where many biases tell of it. Where few do, or their cells
-#: weigh next to nothing, a flat one lets σ² grow without end; and e^b of a count has a mean, E e^(σ²/2), only if the
-#: density falls faster than e^(−σ²/2). Cells of real numbers have unit variance, so that σ² is below 1.
+#: σ² of a bias layer has the density e^(−σ²): as good as flat where many biases tell of it. Where few do, or their
+#: cells weigh next to nothing, a flat one lets σ² grow without end; and e^b of a count has a mean, E e^(σ²/2), only if
+#: the density falls faster than e^(−σ²/2). Cells of real numbers have unit variance, so that σ² is below 1.
 BIAS_SCALE_RATE = 1.0
 
 

@@ -80,7 +80,8 @@ class Rows(NamedTuple):
     drawn: DrawnRows | None = None
     """Of a sampled model: the draws that these are means and variances of."""
     noise: Mapping[int, tuple[Floats, Floats]] | None = None
-    """By layer, where rows have noise of their own: how many times as precise as the relation, and by how many cells."""
+    """By layer, where rows have noise of their own: how many times as precise as the relation, and told by how many
+    cells."""
 
 
 class Expected(NamedTuple):
