@@ -83,7 +83,7 @@ def col_numbers(cells: Cells, cols: Integers) -> Integers:
     return np.asarray((places - np.searchsorted(gaps, places))[~np.isin(places, gaps)])
 
 
-def locate(cells: Cells, i: Integers, j: Integers) -> Integers:
+def locate(cells: Cells, i: npt.NDArray[np.integer], j: npt.NDArray[np.integer]) -> Integers:
     """Return the number of the cell at each pair (i, j), and -1 where that is not observed."""
     if not (cells.filled or cells.dense):
         width = cells.shape[1]

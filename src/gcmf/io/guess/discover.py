@@ -320,6 +320,10 @@ class _Drafting:
             feature = FeatureSpec(**_origin(look), name=look.name, rows=entity, row=key, **columns)
             self.draft.features.append(feature)
             self.draft.reasons[f"features.{look.name}"] = [*reasons, _FEATURE_RULE]
+            return
+        unknown = [name for name in self.links.of(look) if name != key and look.columns[name].nulls]
+        if unknown:  # ids that are declared have zeros in every listing, and what is empty is not known
+            self.note(f"{look.name}: its ids are not declared, as a line without {unknown[0]} is no line of zeros.")
         elif entity not in [declared.name for declared in self.draft.entities]:
             self.draft.entities.append(EntitySpec(**_origin(look), name=entity, id=key))
             reasons.append("all ids count, those that no relation mentions too")

@@ -65,8 +65,10 @@ class ReadRelation:
         if value is not None:
             given = f" AND {as_number(value)} IS NOT NULL" + f" AND {as_number(value)} <> 0" * self.relation.raw.filled
         loop = self.table.first(f"{quote(row)} = {quote(col)}{given}", row)
+        if loop is None:
+            return None
         apart = repr(f"{quote(row)} <> {quote(col)}")
-        return loop and (
+        return (
             f"{self.table.label}, row {loop[0]}: it relates {loop[1]!r} with itself{and_more(loop[2] - 1)}, but no"
             f" entity has a cell with itself in relation {self.spec.name!r}; leave such lines out, for example with"
             f" where = {apart}."
