@@ -47,7 +47,7 @@ def _ratio(halves: Floats) -> Floats:
     within = halves.var(axis=1, ddof=1).mean(axis=0)
     between = halves.mean(axis=1).var(axis=0, ddof=1)
     ratio = np.divide(between, within, out=np.where(between > 0, APART**2, 0.0), where=within > 0)
-    return np.minimum(np.sqrt(np.where(between > 0, (n - 1) / n, 1.0) + ratio), APART)
+    return np.asarray(np.minimum(np.sqrt(np.where(between > 0, (n - 1) / n, 1.0) + ratio), APART))
 
 
 def effective_size(chains: Floats) -> Floats:
