@@ -100,6 +100,7 @@ def test_the_estimator_takes_it_as_a_device(device, engines):
     )
 
 
+@pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")  # six draws are too few to tell
 def test_draws_are_the_same_bits(device, engines, monkeypatch):
     # With factors that open up everywhere, no pattern is drawn.
     monkeypatch.setattr(gcmf.fit, "predicts_better_opened", lambda *_, **__: False)

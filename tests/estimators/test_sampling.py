@@ -198,7 +198,7 @@ def test_zeros_are_counts_of_small_means(shape):
 
 @pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
 def test_draws_have_room_for_more_factors_than_variational_bayes_found():
-    """0/1 cells of two factors, of which it finds one: intervals of θ hold what they say, and did not (65, 83%)."""
+    """0/1 cells of two factors, of which it finds one: intervals of θ hold what they say."""
     rng = np.random.default_rng([0, 7])
     n, p = 50, 35
     left, right, rows, cols = (rng.normal(size=size) for size in ((n, 2), (p, 2), n, p))

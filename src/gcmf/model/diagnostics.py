@@ -37,8 +37,8 @@ def r_hat(chains: Floats) -> Floats:
 def _scores(halves: Floats) -> Floats:
     """Φ⁻¹((rank − ⅜)/(N + ¼)) among all N draws; equal ones share a rank."""
     flat = halves.reshape(-1, halves.shape[2])
-    scores = ndtri((rankdata(flat, axis=0) - 0.375) / (len(flat) + 0.25))
-    return np.asarray(scores, dtype=np.float64).reshape(halves.shape)
+    scores: Floats = ndtri((rankdata(flat, axis=0) - 0.375) / (len(flat) + 0.25)).reshape(halves.shape)
+    return scores
 
 
 def _ratio(halves: Floats) -> Floats:
