@@ -183,3 +183,13 @@ def test_the_prior_of_the_size_is_a_density():
     assert total == pytest.approx(1.0, rel=1e-6)
     below, _ = integrate.quad(lambda log_r: 0.5 * np.exp(NB.divergence(1.0, np.array([0.0, log_r]), PRIOR)), -20, 0)
     assert below == pytest.approx(np.exp(-1.0), rel=1e-6)
+
+
+def test_who_is_known_badly_is_expected_near_the_median():
+    """E e^θ of two entities of which only the prior is known would be made of θ that nobody has seen."""
+    m, v = np.array([-1.0, 0.5, 2.0]), np.array([0.0, 1.0, 4.0, 60.0, 1e4])[:, None]
+    mean, std = NB.mean(m, v), np.sqrt(NB.variance(m, v, np.array([2.0])))
+    np.testing.assert_allclose(mean[:3], np.exp(m + v[:3] / 2.0), rtol=1e-12)
+    assert np.all(mean[3:] <= 8.0 * np.exp(m))
+    assert np.all(std[3:] <= 10.0 * std[2])
+    assert np.all(np.diff(NB.rank(m, v), axis=1) > 0.0)

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 #: is vague; a deviation of tens of means (r < 0.01) has to be shown by many cells. Without that, cells that are all
 #: zero go with any mean: p(0) = (1 + μ/r)^(−r) is 1 for r → 0.
 SMALLEST, LARGEST = 1e-4, 1e9
-#: Logarithms of means and variances of θ are cut there, so that the variances of predictions are finite.
-LARGEST_LOG, LARGEST_SPREAD = 300.0, 50.0
+#: Logarithms of means are cut there, so that the variances of predictions are finite.
+LARGEST_LOG = 300.0
+#: The variance of θ with which means are expected, at most. Two deviations of θ are then a factor of 50 either way: who
+#: is known that badly (an entity without a cell, of which only the prior is known) has no mean worth the name, as E e^θ
+#: would be made of the largest θ that nobody has seen; the median e^m is at most 7.4 times smaller than what is told.
+LARGEST_SPREAD = 4.0
 
 
 def log_rising(x: Floats, r: Floats) -> Floats:
@@ -114,12 +118,12 @@ class NegativeBinomial(Likelihood):
         return super().is_settled(p) and bool(p[0] > 0.0)
 
     def mean(self, m: Floats, v: Floats) -> Floats:
-        """E e^θ = exp(m + v/2)."""
-        return np.asarray(np.exp(np.minimum(m + 0.5 * v, LARGEST_LOG)))
+        """E e^θ = exp(m + v/2), with v at most `LARGEST_SPREAD`."""
+        return np.asarray(np.exp(np.minimum(self.rank(m, v), LARGEST_LOG)))
 
     def rank(self, m: Floats, v: Floats) -> Floats:
         """Log E e^θ."""
-        return m + 0.5 * v
+        return np.asarray(m + 0.5 * np.minimum(v, LARGEST_SPREAD))
 
     def variance(self, m: Floats, v: Floats, p: Floats) -> Floats:
         """E μ + E μ²/r + Var μ, with E μ² = (E μ)² e^v."""
