@@ -116,9 +116,11 @@ def random_state(spec, on, rng, dtype):
     layers = [np.asarray(seen & biased) for seen, biased in zip(spec.in_layer, spec.biased, strict=True)]
     bias = [np.where(seen, 0.5 * rng.normal(size=len(seen)), 0.0).astype(dtype) for seen in layers]
     bias_var = [np.where(seen, point * rng.uniform(0.05, 0.4, len(seen)), 0.0).astype(dtype) for seen in layers]
+    if start_noise(spec.noise_cells) is None:
+        return State(mean, var, bias, bias_var)
     noisy = [np.zeros(len(seen)) if n is None else n for n, seen in zip(spec.noise_cells, spec.in_layer, strict=True)]
     precision = [np.where(n > 0, rng.uniform(0.3, 3.0, len(n)), 1.0) for n in noisy]
-    return State(mean, var, bias, bias_var, precision if start_noise(spec.noise_cells) is not None else [])
+    return State(mean, var, bias, bias_var, precision)
 
 
 def random_posterior(spec, on, rng, moments):

@@ -103,7 +103,7 @@ def test_answers_have_types():
 
 
 def test_loading_and_predicting_need_no_compiler(tmp_path):
-    model = gcmf.GCMF(1, max_iter=30, tol=1e-2, random_state=0, device="reference", progress=False)
+    model = gcmf.GCMF(1, max_iter=200, tol=1e-2, random_state=0, device="reference", progress=False)
     model.fit({("a", "b"): np.outer(np.arange(5.0), np.arange(4.0))}).save(tmp_path / "m")
     code = f"""
 import sys, json, gcmf

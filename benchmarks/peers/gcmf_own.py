@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from benchmarks.peers.base import Predictions, Watch
     from benchmarks.problem import Problem
-    from gcmf.engines.base import State
     from gcmf.model.posterior import Posterior
     from gcmf.model.spec import Spec
     from gcmf.outcome import Fit, StepInfo
@@ -99,8 +98,8 @@ def collection(problem: Problem) -> gcmf.Collection:
 def _nothing_explained() -> Iterator[None]:
     """Variance explained takes longer than a sweep, and no prediction needs it."""
 
-    def nothing(spec: Spec, posterior: Posterior, state: State, data: gcmf.Collection) -> Explained:
-        del state, data
+    def nothing(spec: Spec, posterior: Posterior, *rest: object) -> Explained:
+        del rest
         m, k = len(spec.ends), posterior.n_factors
         return Explained(np.zeros(m), np.zeros((m, k)), np.zeros(m))
 

@@ -263,6 +263,6 @@ def test_terms_of_a_map_fit_are_the_log_joint_density(scaled):
 def test_terms_are_named_and_add_up():
     sample = toy((GAUSSIAN, JAAKKOLA, HYBRID), priors=VAGUE)
     parts = terms(sample.spec, sample.posterior, sample.measured())
-    assert set(parts) == {"cells", "parameters", "factors", "biases", "scales", "pattern", "coefficients"}
+    assert set(parts) == {"cells", "parameters", "factors", "biases", "scales", "noise", "pattern", "coefficients"}
     assert sum(parts.values()) == pytest.approx(sample.bound())
     assert parts["pattern"] == pytest.approx(-0.5 * 3 * np.log(sample.spec.n_cells).sum())

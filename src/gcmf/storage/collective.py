@@ -293,7 +293,8 @@ def _read_likelihood(written: dict[str, Any], where: str) -> Likelihood:
     if not isinstance(name, str) or name not in known():
         refuse(f"{where}/name", name, f"one of {', '.join(known())}")
     cls = known()[name]
-    options = dict.fromkeys((f.name for f in fields(cls)), str | int | float)  # type: ignore[arg-type]  # a dataclass
+    # Files from before there was a choice do not name it: all have its default.
+    options = dict.fromkeys((f"{f.name}?" for f in fields(cls)), str | int | float)  # type: ignore[arg-type]  # a dataclass
     Matcher().match(written, {"name": str, **options}, where)
     try:
         return cls(**{key: value for key, value in written.items() if key != "name"})
