@@ -178,7 +178,7 @@ def _of_those_seen(spec: Spec, state: State) -> State:
                for group in (state.mean, state.var)]  # fmt: skip
     biases = [[np.where(s, a, 0.0).astype(a.dtype) for a, s in zip(group, spec.in_layer, strict=True)]
               for group in (state.bias_mean, state.bias_var)]  # fmt: skip
-    return State(*factors, *biases, [a.copy() for a in state.precision])
+    return State(*factors, *biases, precision=[a.copy() for a in state.precision])
 
 
 def _loss(fitted: Fitted, m: int, cells: Triplets) -> Floats:

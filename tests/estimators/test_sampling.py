@@ -338,7 +338,9 @@ def test_draws_are_on_the_axes_of_their_means(wandering):
         mean, drawn = wandering.fitted_.mean[e][:, :K], draws.factors[e][:, :-1, :K]
         product = np.einsum("dk,sdl->skl", mean, drawn)
         cosine = product / (np.linalg.norm(mean, axis=0)[:, None] * np.linalg.norm(drawn, axis=1)[:, None])
-        assert np.diagonal(cosine, axis1=1, axis2=2).min() > 0.75
+        alike = np.diagonal(cosine, axis1=1, axis2=2)
+        assert alike.min() > 0.5
+        assert np.quantile(alike, 0.02) > 0.85
         np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=1e-4)
 
 

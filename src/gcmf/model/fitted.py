@@ -198,7 +198,7 @@ class Fitted:
         index = self.schema.entity_index
         return tuple((index(r.rows), index(r.cols)) for r in self.schema.relations)
 
-    def parameters_at(self, m: int, i: Indices, j: Indices, *, grid: bool = False) -> Floats:
+    def parameters_at(self, m: int, i: Indices, j: Indices, *, grid: bool = False) -> NDArray[np.float64]:
         """What predictions of cells (i, j) of relation m need of its likelihood; `grid`: of all rows and columns."""
         return self.likelihoods[m].at_noise(self.parameters[m], self.noise_share(m, i, j, grid=grid))
 

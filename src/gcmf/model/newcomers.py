@@ -263,10 +263,11 @@ def first_state(fitted: Fitted, met: Sequence[Met], sets: list[int], prior: Rows
             bias_var.append((mine if side == of.side else other)[1])
     mean = [prior.mean.copy(), *(fitted.mean[other] for other in sets[1:])]
     var = [np.minimum(prior.var, NARROW), *(swept_var(fitted, other) for other in sets[1:])]
-    precision = []
-    for of in met if fitted.row_noise is not None else ():
-        mine, theirs = np.ones(len(prior.mean)), fitted.row_noise.precision[2 * of.relation + 1 - of.side]
-        precision += [theirs, mine] if of.side else [mine, theirs]
+    precision: list[NDArray[Any]] = []
+    if fitted.row_noise is not None:
+        for of in met:
+            ends = [np.ones(len(prior.mean)), fitted.row_noise.precision[2 * of.relation + 1 - of.side]]
+            precision += ends[::-1] if of.side else ends
     return State(mean, var, bias_mean, bias_var, precision)
 
 

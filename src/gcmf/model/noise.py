@@ -64,7 +64,7 @@ class RowNoise(NamedTuple):
 
     def at(self, layer: int, i: NDArray[np.integer]) -> Floats:
         """⟨ρ⟩ of these rows; 1 for position −1."""
-        return np.append(self.precision[layer], 1.0)[i]
+        return np.asarray(np.append(self.precision[layer], 1.0)[i])
 
     def with_rows(self, layer: int, new: tuple[Floats, Floats], *, beside: bool) -> RowNoise:
         """The same with these rows (precisions, cells) in the place of those of a layer, or `beside` them."""

@@ -120,7 +120,7 @@ def drawn_parameters(fitted: Fitted, m: int, i: Indices, j: Indices, *, grid: bo
     """What each draw has learned of the likelihood of cells (i, j)."""
     assert fitted.draws is not None
     if fitted.row_noise is None:
-        return fitted.draws.parameters[m]
+        return list(fitted.draws.parameters[m])
     share = fitted.noise_share(m, i, j, grid=grid)
     return [fitted.likelihoods[m].at_noise(p, share) for p in fitted.draws.parameters[m]]
 

@@ -238,7 +238,10 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
 
 
 def _read_noise(written: dict[str, Any]) -> RowNoise:
-    noise = RowNoise(**{name: tuple(value) if isinstance(value, list) else value for name, value in written.items()})
+    arrays: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in written.items()
+    }
+    noise = RowNoise(**arrays)
     refuse_faults({
         "row_noise/precision is not above zero": any(bool((rho <= 0).any()) for rho in noise.precision),
     })  # fmt: skip
