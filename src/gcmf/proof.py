@@ -174,11 +174,11 @@ def _side(data: Collection, name: str, side: int) -> Side:
 
 def _of_those_seen(spec: Spec, state: State) -> State:
     """The state with zeros for entities that have no data any more."""
-    factors = [[np.where(s[:, None], a, 0.0).astype(a.dtype) for a, s in zip(group, spec.observed, strict=True)]
-               for group in (state.mean, state.var)]  # fmt: skip
-    biases = [[np.where(s, a, 0.0).astype(a.dtype) for a, s in zip(group, spec.in_layer, strict=True)]
-              for group in (state.bias_mean, state.bias_var)]  # fmt: skip
-    return State(*factors, *biases, precision=[a.copy() for a in state.precision])
+    mean, var = ([np.where(s[:, None], a, 0.0).astype(a.dtype) for a, s in zip(group, spec.observed, strict=True)]
+                 for group in (state.mean, state.var))  # fmt: skip
+    bias, bias_var = ([np.where(s, a, 0.0).astype(a.dtype) for a, s in zip(group, spec.in_layer, strict=True)]
+                      for group in (state.bias_mean, state.bias_var))  # fmt: skip
+    return State(mean, var, bias, bias_var, [a.copy() for a in state.precision])
 
 
 def _loss(fitted: Fitted, m: int, cells: Triplets) -> Floats:
