@@ -297,3 +297,14 @@ def test_no_cell_of_ones_deviates_more_than_it_can():
     np.testing.assert_allclose(std, np.sqrt(p * (1 - p)), rtol=1e-9)
     i, j = (a.ravel() for a in np.indices(p.shape))
     np.testing.assert_allclose(model.predict("x", i, j, return_std=True)[1], std.ravel(), rtol=1e-6)
+
+
+def test_draws_that_differ_much_are_expected_near_their_middle():
+    """A mean over draws of e^θ would be that of the largest of them: 1e9 here, where half of all draws are below 1."""
+    likelihood, rng = NegativeBinomial(), np.random.default_rng(0)
+    theta = np.stack([0.5 * rng.normal(size=400), 8.0 * rng.normal(size=400)], axis=1)
+    mean, variance = mean_and_variance(likelihood, Drawn(theta, np.full((400, 1), 2.0)))
+    assert mean[0] == pytest.approx(np.exp(theta[:, 0]).mean(), rel=1e-12)
+    assert np.exp(theta[:, 1]).mean() > 1e6
+    assert mean[1] < 20.0
+    assert np.sqrt(variance[1]) < 300.0

@@ -70,6 +70,8 @@ class Likelihood(ABC):
     as plain as those of `CellMath`. Given Pólya-Gamma weights such cells are Gaussian, and rows can be drawn so."""
     noise: str = "relation"
     """What has noise of its own: the "relation", its "rows", its "cols", or "both"."""
+    widest: float = np.inf
+    """Variance of θ beyond which E x says nothing, because the largest θ would decide on it; `mean` takes no larger."""
     searched: bool = False
     """Whether p holds something that no closed form gives: a fit then tries steps of it (`moved`)."""
 

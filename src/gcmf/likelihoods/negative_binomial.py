@@ -82,6 +82,7 @@ class NegativeBinomial(Likelihood):
     quadratic_is_bound = False
     mild = True
     searched = True
+    widest = LARGEST_SPREAD
     cell = NEGATIVE_BINOMIAL
     trials = staticmethod(_trials)
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -77,7 +77,25 @@ def mean_and_variance(likelihood: Likelihood, theta: Theta) -> tuple[Floats, Flo
     certain = np.zeros(theta.theta.shape[1:])
     means = np.stack([likelihood.mean(at, certain) for _, at, _ in theta.nodes()])
     within = np.mean([likelihood.variance(at, certain, p) for _, at, p in theta.nodes()], axis=0)
-    return means.mean(axis=0), np.asarray(within + means.var(axis=0))
+    mean, variance = drawn_mean(likelihood, theta.theta), np.asarray(within + means.var(axis=0))
+    if np.isfinite(likelihood.widest):
+        center, spread = theta.theta.mean(axis=0), theta.theta.var(axis=0)
+        wide = likelihood.variance(center, spread, np.mean(theta.p, axis=0))
+        variance = np.where(spread > likelihood.widest, wide, variance)
+    return mean, variance
+
+
+def drawn_mean(likelihood: Likelihood, draws: Iterable[Floats]) -> Floats:
+    """E x over draws of θ, all alike; where they differ so much that the largest would decide, that of a normal θ."""
+    n, total, first, second = 0, np.zeros(()), np.zeros(()), np.zeros(())
+    for theta in draws:
+        n, total = n + 1, total + likelihood.mean(theta, np.zeros_like(theta))
+        if np.isfinite(likelihood.widest):
+            first, second = first + theta, second + theta**2
+    if not np.isfinite(likelihood.widest):
+        return np.asarray(total / n)
+    spread = np.maximum(second / n - (first / n) ** 2, 0.0)
+    return np.asarray(np.where(spread > likelihood.widest, likelihood.mean(first / n, spread), total / n))
 
 
 def _of_normal(likelihood: Likelihood, theta: Normal) -> tuple[Floats, Floats]:

@@ -16,6 +16,7 @@ import numpy as np
 from gcmf.engines.threads import single_threaded_blas
 from gcmf.model.posterior import scales_of
 from gcmf.model.predict import cells_at_a_time, predict_pairs, theta_pairs
+from gcmf.model.predictive import drawn_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -184,7 +185,7 @@ def _draw_scorer(fitted: Fitted, draws: Draws, q: Question, which: int | None) -
         elif likelihood.least_squares or which is not None:
             values = np.asarray(sum(each)) / len(some)
         else:
-            values = np.asarray(sum(likelihood.mean(one, np.zeros_like(one)) for one in each)) / len(some)
+            values = drawn_mean(likelihood, (one.astype(np.float64) for one in each))
         if fitted.units[q.m] is None or not q.to_rows:
             return values
         center, scale = fitted.measure(q.m, items)
