@@ -194,7 +194,7 @@ class Swept(NamedTuple):
     (M, K + 2, K): with p_k = d̄_k ū_ik ū_jk, Σ w p pᵀ, then Σ w (z − b̄_i − b̄_j) p, then Σ w ⟨d²⟩⟨u_i²⟩⟨u_j²⟩. Zero
     elsewhere; (0, 0, 0) where there are no scales."""
     noise: Floats
-    """What `noise.sums_of` makes of the precisions of each layer, (5, B), zero where rows have no noise of their
+    """What `noise.sums_of` makes of the precisions of each layer, (6, B), zero where rows have no noise of their
     own; (0, 0) where no relation has."""
 
 
@@ -282,6 +282,9 @@ class Engine(Protocol):
 
     def shift(self, step: Floats) -> None:
         """b̄ ← b̄ + step for the entities that have a cell in the layer's relation, step (2M,)."""
+
+    def scale_noise(self, factors: Floats) -> None:
+        """ρ ← f ρ of the rows of each layer, f (2M,)."""
 
     def leap(self, slot: str, length: float) -> tuple[Floats, Floats]:
         """ū ← ū + length (ū − ū kept under this name), and so the biases; variances stay.

@@ -103,6 +103,12 @@ class HostState:
             bias = state.bias_mean[layer]
             np.add(bias, step[layer], out=bias, where=self._has_cells[layer])
 
+    def scale_noise(self, factors: Floats) -> None:
+        """ρ ← f ρ."""
+        state = self._writable()
+        for layer in np.flatnonzero(factors != 1.0).tolist():
+            state.precision[layer] *= factors[layer]
+
     def leap(self, slot: str, length: float) -> tuple[Floats, Floats]:
         """ū ← ū + length (ū − what was kept), and so the biases."""
         state, old = self._writable(), self._kept[slot]
@@ -138,10 +144,10 @@ def no_scaling(problem: Problem, given: Given) -> Floats:
 
 
 def noise_sums(problem: Problem, e: int, given: Given, state: State) -> Floats:
-    """What `sums_of` makes of the precisions of the layers of a set, (5, B); nothing where no relation has noise."""
+    """What `sums_of` makes of the precisions of the layers of a set, (6, B); nothing where no relation has noise."""
     if given.noise is None:
         return np.zeros((0, 0))
-    blocks, sums = problem.blocks[e], np.zeros((5, len(problem.blocks[e])))
+    blocks, sums = problem.blocks[e], np.zeros((6, len(problem.blocks[e])))
     for b, block in enumerate(blocks):
         if given.is_noisy(block.layer) and block.noise_cells is not None:
             sums[:, b] = sums_of(state.precision[block.layer], block.noise_cells, float(given.noise[block.layer]))

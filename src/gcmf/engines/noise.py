@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def sums_of(precision: Floats, cells: Floats, half: float) -> Floats:
-    """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n/⟨ρ⟩ and the entropies of q(ρ), over the rows with n > 0 cells, (5,).
+    """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n/⟨ρ⟩, Σ 1/⟨ρ⟩ and the entropies of q(ρ), rows with n > 0 cells, (6,).
 
     q(ρ_i) = Gamma(ν/2 + n_i/2, ·), of which the precision is the mean.
     """
@@ -23,4 +23,5 @@ def sums_of(precision: Floats, cells: Floats, half: float) -> Floats:
     rate = shape / precision
     log = digamma(shape) - np.log(rate)
     entropy = shape - np.log(rate) + gammaln(shape) + (1.0 - shape) * digamma(shape)
-    return np.array([precision.sum(), log.sum(), cells @ log, (cells / precision).sum(), entropy.sum()])
+    inverse = 1.0 / precision
+    return np.array([precision.sum(), log.sum(), cells @ log, cells @ inverse, inverse.sum(), entropy.sum()])

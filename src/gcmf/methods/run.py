@@ -88,25 +88,34 @@ class Run:
         if posterior.scales is not None and not pooled:
             sums = np.add.reduce([of_set.scaling for of_set in swept])
             posterior, self.measured = self._scaling.moved(self.engine, posterior, given, self.measured, sums)
-        posterior = update_parameters(spec, posterior, self.measured)
-        posterior = update_bias_prior(spec, self._learn_noise(posterior, swept))
+        posterior = update_parameters(spec, self._unit_noise(posterior, swept), self.measured)
+        posterior = update_bias_prior(spec, self._learn_noise(posterior))
         posterior, self.measured = self._search.tried(self.engine, posterior, self.measured)
         self.posterior = moves.shift(spec, self.engine, posterior)
 
-    def _learn_noise(self, posterior: Posterior, swept: list[Swept]) -> Posterior:
-        """Take the sums of the precisions of rows, and learn how they are spread."""
+    def _unit_noise(self, posterior: Posterior, swept: list[Swept]) -> Posterior:
+        """Take the sums of the precisions of rows, and let τ have their mean."""
         if posterior.noise is None:
             return posterior
         sums = posterior.noise.sums.copy()
         for of_set in swept:
             sums[:, of_set.layers] = of_set.noise
+        unit, factors = noise.unit_mean(posterior.noise._replace(sums=sums))
+        self.engine.scale_noise(factors)
+        self.measured = self.measured * factors.reshape(-1, 2).prod(axis=1)
+        return posterior._replace(noise=unit)
+
+    def _learn_noise(self, posterior: Posterior) -> Posterior:
+        """Learn how the precisions of rows are spread."""
+        if posterior.noise is None:
+            return posterior
         pairs = zip(self.spec.likelihoods, posterior.parameters, strict=True)
         variance, early = np.array([-0.5 / kind.slope(p) for kind, p in pairs]), len(self.trace) < EARLY
-        learned = noise.update(posterior.noise._replace(sums=sums), variance, early=early)
+        learned = noise.update(posterior.noise, variance, early=early)
         gone = np.isinf(learned.half) & np.isfinite(posterior.noise.half)
         if gone.any():
             # The model is another from here on, and its bound lies elsewhere: so does the trace.
-            before = elbo(self.spec, posterior._replace(noise=posterior.noise._replace(sums=sums)), self.measured)
+            before = elbo(self.spec, posterior, self.measured)
             posterior = posterior._replace(noise=learned)
             self.measured = self.engine.measure(given_of(self.spec, posterior))
             step = elbo(self.spec, posterior, self.measured) - before

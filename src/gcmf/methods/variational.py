@@ -38,6 +38,8 @@ AUTO_MAX = 640
 FEW = 5
 #: Sets of a collection of which not every choice is looked at.
 MANY_SETS = 16
+#: By how much fewer factors are offered where many did not pay: each of a crowd has little to explain.
+FEWER = 4
 #: How often factors are unpacked.
 MAX_UNPACKED = 3
 #: How often factors that are alike are joined.
@@ -190,20 +192,32 @@ class Variational(Carried):
         return True
 
     def _widen(self) -> bool:
-        """Where all factors are in use, offer relations more: twice as many, or a few, to see if a cap binds."""
-        run, spec, n = self._run, self._run.spec, self._run.posterior.n_factors
+        """Where all factors are in use, offer relations more: twice as many, and fewer while those do not pay.
+
+        With a given number, a few are tried, to see if the cap binds.
+        """
+        run, n = self._run, self._run.posterior.n_factors
         if not self._switching or n < self._max_factors or n == 0:
             return False
-        n_more = max(min(n, most_factors(spec) - n), 0) if self._auto else N_BEYOND
+        if not self._auto:
+            self.capped = self._try_more(N_BEYOND, keep=False)
+            return False
+        n_more = min(n, most_factors(run.spec) - n)
+        while n_more > 0 and not self._interrupted():
+            if self._try_more(n_more):
+                self._max_factors, self._n_trials, self._n_unpacked = n + n_more, 0, 0
+                return True
+            n_more //= FEWER
+        return False
+
+    def _try_more(self, n_more: int, *, keep: bool = True) -> bool:
+        """Offer so many factors, all kinds in turn; whether they pay."""
+        run, spec = self._run, self._run.spec
         everywhere = [np.ones((n_of, n_more), dtype=bool) for n_of in (len(spec.sizes), len(spec.ends))]
         on, reach = everywhere if spec.common else self._offered(n_more)
-        pays = n_more > 0 and self._try(
-            lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng, reach=reach), n_more, keep=self._auto
+        return self._try(
+            lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng, reach=reach), n_more, keep=keep
         )
-        self.capped = pays and not self._auto
-        if pays and self._auto:
-            self._max_factors, self._n_trials, self._n_unpacked = n + n_more, 0, 0
-        return pays and self._auto
 
     def _try(self, change: Callable[[], Posterior | None], n_new: int, *, keep: bool = True) -> bool:
         """Make a change, the last `n_new` factors being new; whether it lasts and pays. If not `keep`, it is undone.

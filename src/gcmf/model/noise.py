@@ -35,7 +35,7 @@ class Noise(NamedTuple):
     half: Floats
     """ν/2, (2M,): ρ ~ Gamma(ν/2, ν/2); infinite where rows have the noise of their relation."""
     sums: Floats
-    """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n/⟨ρ⟩ and the entropies, (5, 2M)."""
+    """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n/⟨ρ⟩, Σ 1/⟨ρ⟩ and the entropies, (6, 2M)."""
     n_rows: Floats
     n_cells: Floats
     """Rows that tell of their noise, and their cells, (2M,)."""
@@ -92,10 +92,10 @@ def fitted_noise(noise: Noise | None, precision: Sequence[Floats], cells: Sequen
     if noise is None or not np.isfinite(noise.half).any():
         return None
     there = np.isfinite(noise.half)
+    known = [np.zeros(len(rho)) if n is None or not on else n
+             for rho, n, on in zip(precision, cells, there, strict=True)]  # fmt: skip
     return RowNoise(
-        tuple(np.where(on, rho, 1.0) for rho, on in zip(precision, there, strict=True)),
-        tuple(np.zeros(len(rho)) if n is None or not on else n
-              for rho, n, on in zip(precision, cells, there, strict=True)),
+        tuple(np.where(n > 0.0, rho, 1.0) for rho, n in zip(precision, known, strict=True)), tuple(known),
         np.where(there, noise.half, 0.0),
         noise.floor,
     )  # fmt: skip
@@ -118,28 +118,62 @@ def start(cells: Sequence[Floats | None]) -> Noise | None:
     half = np.where(n_rows > 0, FIRST_HALF, np.inf)
     # The data have unit variance.
     floor = np.where((n_rows > 0).reshape(-1, 2).any(axis=1), FLOOR, 0.0)
-    return Noise(half, np.zeros((5, len(cells))), n_rows, n_cells, floor) if (n_rows > 0).any() else None
+    return Noise(half, np.zeros((6, len(cells))), n_rows, n_cells, floor) if (n_rows > 0).any() else None
+
+
+def unit_mean(noise: Noise) -> tuple[Noise, Floats]:
+    """Noise of which every layer has the mean ⟨ρ⟩ = 1, and what its rows are to be multiplied by, (2M,).
+
+    τ takes the mean: no cell's weight changes, and the prior of ρ, whose mean is one, gains. Sweep by sweep, τ and ρ
+    would creep there.
+    """
+    there = np.isfinite(noise.half)
+    mean = np.where(there, noise.sums[0] / np.where(there, noise.n_rows, 1.0), 1.0)
+    rho, log, n_log, n_inverse, inverse, entropy = noise.sums
+    logs, n = np.log(mean), noise.n_rows
+    sums = [rho / mean, log - n * logs, n_log - noise.n_cells * logs, n_inverse * mean, inverse * mean,
+            entropy - n * logs]  # fmt: skip
+    return noise._replace(sums=np.array(sums)), 1.0 / mean
 
 
 def update(noise: Noise, variance: Floats, *, early: bool) -> Noise:
-    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that differ too little take the noise of their relation.
+    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; where the bound gains nothing, rows take the noise of their relation.
 
     Not `early`, before factors have found what tells rows apart. `variance` is 1/⟨τ⟩ of each relation, (M,). ε² follows
     the mean noise variance of a relation downwards: so the bound rises.
     """
-    half = noise.half.copy()
-    for layer in np.flatnonzero(np.isfinite(half)).tolist():
+    half, there = noise.half.copy(), np.isfinite(noise.half)
+    for layer in np.flatnonzero(there).tolist():
         gap = (noise.sums[0, layer] - noise.sums[1, layer]) / noise.n_rows[layer] - 1.0
         half[layer] = max(shape_of(gap, MOST_HALF if early else 2.0 * MOST_HALF), LEAST_HALF)
-    there = np.isfinite(noise.half)
+    if not early:
+        half[there] = np.where(_gains(noise) > 0.0, half[there], np.inf)
     mean = np.where(there, noise.sums[3] / np.where(there, noise.n_cells, 1.0), 1.0).reshape(-1, 2).prod(axis=1)
     floor = np.minimum(noise.floor, FLOOR * variance * mean)
     return noise._replace(half=np.where(half > MOST_HALF, np.inf, half), floor=floor)
 
 
 def expected(noise: Noise) -> float:
-    """Σ over layers of n [h log h − log Γ(h)] + (h − 1) Σ⟨log ρ⟩ − h Σ⟨ρ⟩ + H + ½ Σ n⟨log ρ⟩, h = ν/2."""
+    """What noise of rows adds to the bound, apart from the weights of the cells."""
+    return float(_expected(noise).sum())
+
+
+def _expected(noise: Noise) -> Floats:
+    """n [h log h − log Γ(h)] + (h − 1) Σ⟨log ρ⟩ − h Σ⟨ρ⟩ + H + ½ Σ n⟨log ρ⟩ of each noisy layer, h = ν/2."""
     there = np.isfinite(noise.half)
-    h, n, (rho, log, n_log, _, entropy) = noise.half[there], noise.n_rows[there], noise.sums[:, there]
+    h, n, (rho, log, n_log, _, _, entropy) = noise.half[there], noise.n_rows[there], noise.sums[:, there]
     prior = n * (h * np.log(h) - gammaln(h)) + (h - 1.0) * log - h * rho
-    return float((prior + entropy + 0.5 * n_log).sum())
+    return np.asarray(prior + entropy + 0.5 * n_log)
+
+
+def _gains(noise: Noise) -> Floats:
+    """By how much noise of rows raises the bound over ρ = 1, of each noisy layer.
+
+    The cells have −½ Σ ⟨ρ⟩ E with it and −½ Σ E without, and E, the rows' sums of weighed squares, follow from
+    ⟨ρ⟩ = (h + n/2)/(h + E/2).
+    """
+    there = np.isfinite(noise.half)
+    h, n, n_cells = noise.half[there], noise.n_rows[there], noise.n_cells[there]
+    rho, _, _, n_inverse, inverse, _ = noise.sums[:, there]
+    with_it, without = h * n + 0.5 * n_cells - h * rho, h * inverse + 0.5 * n_inverse - h * n
+    return np.asarray(_expected(noise) - with_it + without)
