@@ -18,6 +18,7 @@ from gcmf.data.collection import Collection
 from gcmf.data.relation import Relation
 from gcmf.errors import ConvergenceWarning, DataError
 from gcmf.fit import fit
+from gcmf.likelihoods import Gaussian
 from gcmf.model.foldin import Partners, fold_in, log_likelihood
 from gcmf.model.structure import roles
 from gcmf.options import FitOptions, as_generator
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+#: The models of these names have one noise of a table.
+ONE_NOISE = Gaussian(noise="relation")
 #: Variation of a feature below this fraction of its size is rounding: the feature counts as constant.
 ROUNDING = 1e-13
 
@@ -66,9 +69,8 @@ class ViewsEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if chosen.n_factors != "auto":
             chosen = replace(chosen, n_factors=min(chosen.n_factors, rank))
         means = {name: _observed_mean(name, x) for name, x in tables.items()}
-        data = Collection(
-            [Relation(name, "sample", f"features of {name}", _centered(x, means[name])) for name, x in tables.items()]
-        )
+        cells = {name: _centered(x, means[name]) for name, x in tables.items()}
+        data = Collection([Relation(name, "sample", f"features of {name}", x, ONE_NOISE) for name, x in cells.items()])
         result = fit(data, chosen, as_generator(self.random_state), ())
         if result.trouble:
             warnings.warn(f"{type(self).__name__}: {result.trouble}", ConvergenceWarning, stacklevel=3)

@@ -39,7 +39,7 @@ class Gaussian(Likelihood):
     "relation". How much rows and columns differ is learned; where they do not, nothing changes.
     """
 
-    noise: Literal["relation", "rows", "cols", "both"] = "relation"
+    noise: Literal["both", "rows", "cols", "relation"] = "both"
 
     name = "gaussian"
     support = "real"
@@ -48,7 +48,7 @@ class Gaussian(Likelihood):
     cell = CellMath(_quadratic, _squared_residual)
 
     def __post_init__(self) -> None:
-        check_choice("noise", self.noise, ("relation", "rows", "cols", "both"))
+        check_choice("noise", self.noise, ("both", "rows", "cols", "relation"))
 
     def intercept(self, mean: float) -> float:
         """θ = E x."""
