@@ -129,14 +129,15 @@ def test_several_iterations_agree_with_the_reference(make, dtype, drawn, seed):
     assert_agree(make_sample(data, options, seed), make, SEVERAL[dtype], n_sweeps=4)
 
 
-@pytest.mark.parametrize("make", [in_one_go, cell_by_cell])
+@every_engine
+@every_dtype
 @pytest.mark.parametrize("noise", ["rows", "cols", "both"])
 @adversarial(15)
 @given(drawn=st.data(), seed=st.integers(0, 10**6))
-def test_noise_of_rows_and_columns_agrees_with_the_reference(make, noise, drawn, seed):
+def test_noise_of_rows_and_columns_agrees_with_the_reference(make, dtype, noise, drawn, seed):
     likelihoods = [Gaussian(noise), Gaussian(noise), *LIKELIHOODS]
-    data, options = drawn.draw(problems(dtype="float64", likelihoods=likelihoods))
-    assert_agree(make_sample(data, options, seed), make, SEVERAL["float64"], n_sweeps=3)
+    data, options = drawn.draw(problems(dtype=dtype, likelihoods=likelihoods))
+    assert_agree(make_sample(data, options, seed), make, SEVERAL[dtype], n_sweeps=3)
 
 
 @every_engine

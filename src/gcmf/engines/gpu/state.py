@@ -97,8 +97,8 @@ class DeviceState(HostState):
 
     def _with_factors(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:
         """Take other factors; whoever keeps the old ones goes on with them."""
-        old = self._state
-        self._state = State(mean, var, [b.copy() for b in old.bias_mean], [b.copy() for b in old.bias_var])
+        others = ([a.copy() for a in group] for group in self._state.groups()[2:])
+        self._state = State(mean, var, *others)
         return self._factor_sums(mean, var)
 
     def _factor_sums(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:
