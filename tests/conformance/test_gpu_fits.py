@@ -24,7 +24,7 @@ from gcmf.likelihoods import Gaussian
 from gcmf.options import FitOptions
 from gcmf.outcome import Status
 from helpers import random_sample
-from strategies import problems
+from strategies import LIKELIHOODS, problems
 
 DEVICES = [pytest.param("emulated", marks=gpu.with_compiler), pytest.param("gpu", marks=gpu.on_gpu)]
 
@@ -41,7 +41,8 @@ def device(request, monkeypatch):
 @given(drawn=st.data(), seed=st.integers(0, 1000))
 def test_sweeps_raise_the_bound(device, drawn, seed):
     size = 6 if device == "emulated" else 12
-    data, options = drawn.draw(problems(max_size=size, device="gpu", max_iter=15, tol=0.0))
+    likelihoods = [Gaussian("both"), *LIKELIHOODS]
+    data, options = drawn.draw(problems(max_size=size, likelihoods=likelihoods, device="gpu", max_iter=15, tol=0.0))
     found = fit(data, options, np.random.default_rng(seed), ())
     trace = np.array(found.trace)
     assert np.isfinite(trace).all()
