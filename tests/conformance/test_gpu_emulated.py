@@ -127,6 +127,10 @@ def noisy_sample(dtype="float64"):
     return agree.make_sample(data, FitOptions(n_factors=3, dtype=dtype), 3)
 
 
+def test_guards_know_the_noise_of_rows():
+    agree.assert_agree(agree.guarded_beside_noise(), gpu.emulated, 1e-9)
+
+
 def test_noise_is_part_of_the_state():
     """Kept, restored, and there when factors come and go; always in float64."""
     sample = noisy_sample("float32")
