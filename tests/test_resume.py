@@ -62,6 +62,14 @@ def clicks():
     return gcmf.Collection([gcmf.Relation("clicks", "user", "page", x, "bernoulli", blanks="zero")])
 
 
+def noisy():
+    """Rows and columns with noise of their own."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 30)) + np.exp(rng.normal(size=30)) * rng.normal(size=(40, 30))
+    x[rng.random(x.shape) < 0.3] = np.nan
+    return gcmf.Collection([gcmf.Relation("x", "a", "b", x, gcmf.likelihoods.Gaussian("both"))])
+
+
 def precise():
     """Numbers almost without noise: the engine goes on in float64."""
     rng = np.random.default_rng(6)
@@ -87,6 +95,8 @@ CASES = {
     "scales and mates": (network, {"max_iter": 80}),
     "drawn zeros": (clicks, {"n_init": 2, "max_iter": 60}),
     "more precise than float32": (precise, {"n_factors": 3, "max_iter": 30}),
+    "noise of rows and columns": (noisy, {"max_iter": 60}),
+    "chains with noise of rows": (noisy, {"inference": "gibbs", "n_samples": 12, "n_burn": 6, "max_iter": 30}),
     "chains": (ratings, {"inference": "gibbs", "n_samples": 12, "n_burn": 6, "n_chains": 2, "max_iter": 40}),
     "chains with covariates": (known, {"inference": "gibbs", "n_samples": 12, "n_burn": 6, "max_iter": 30}),
     "chains with scales": (network, {"inference": "gibbs", "n_samples": 12, "n_burn": 6, "max_iter": 30}),

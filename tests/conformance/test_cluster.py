@@ -28,6 +28,7 @@ from gcmf.engines.cluster.stored import Store, Stored
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.layout import ways_of
 from gcmf.errors import ClusterError, MissingExtraError, StorageError
+from gcmf.likelihoods import Gaussian
 from gcmf.options import FitOptions
 from strategies import relation
 from toys import GAUSSIAN, HYBRID, PROPER
@@ -67,6 +68,9 @@ DATA = {
     "dense": lambda: wide_collection(GAUSSIAN, "dense"),
     "dense 0/1": lambda: wide_collection(HYBRID, "dense"),
     "beside itself": beside_itself,
+    "noise, listed": lambda: wide_collection(Gaussian("both"), "listed"),
+    "noise, filled": lambda: wide_collection(Gaussian("rows"), "filled"),
+    "noise, dense": lambda: wide_collection(Gaussian("both"), "dense"),
 }
 
 
@@ -217,7 +221,7 @@ def dask():
         yield own
 
 
-def ratings(n=3000, seed=0):
+def ratings(n=3000, seed=0, noise="relation"):
     """Ratings of two factors, and which genres what is rated has."""
     rng = np.random.default_rng(seed)
     users, items = rng.normal(size=(80, 2)), rng.normal(size=(50, 2))
@@ -225,7 +229,8 @@ def ratings(n=3000, seed=0):
     i, j = np.divmod(places, 50)
     x = (users[i] * items[j]).sum(axis=1) + 0.5 * rng.normal(size=n)
     genres = (items @ rng.normal(size=(2, 6)) > 0).astype(float)
-    return Collection([Relation("x", "user", "item", (i, j, x)), Relation("g", "item", "genre", genres, "bernoulli")])
+    scores = Relation("x", "user", "item", (i, j, x), Gaussian(noise))
+    return Collection([scores, Relation("g", "item", "genre", genres, "bernoulli")])
 
 
 OPTIONS = {
@@ -236,9 +241,9 @@ OPTIONS = {
 
 
 @pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")
-@pytest.mark.parametrize("method", OPTIONS)
-def test_fits_by_dask_are_those_of_one_machine(dask, method, tmp_path):
-    data, models = ratings(), []
+@pytest.mark.parametrize(("method", "noise"), [*((method, "relation") for method in OPTIONS), ("vb", "both")])
+def test_fits_by_dask_are_those_of_one_machine(dask, method, noise, tmp_path):
+    data, models = ratings(noise=noise), []
     for device in ("dask", "cpu"):
         with sys.modules["dask"].config.set({"temporary-directory": str(tmp_path)}):
             model = GCMF(random_state=0, progress=False, n_threads=1, device=device, **OPTIONS[method])
@@ -295,7 +300,10 @@ def test_an_error_of_a_task_is_raised_here(dask):
 
 
 #: Fits with all that engines may be asked for.
-KINDS = ("covariates and counts", "scales and mates", "drawn zeros", "more precise than float32", "chains with scales")
+KINDS = (
+    "covariates and counts", "scales and mates", "drawn zeros", "more precise than float32", "chains with scales",
+    "noise of rows and columns", "chains with noise of rows",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("case", KINDS)
@@ -316,14 +324,18 @@ def test_whole_fits_agree_and_go_on_from_a_checkpoint(case, monkeypatch, tmp_pat
     assert test_resume.bits(again) == test_resume.bits(whole)
 
 
-def test_cells_in_a_folder_are_read_there(tmp_path, monkeypatch):
-    """Nothing is written for workers, who open the files of the collection."""
+@pytest.mark.parametrize("noise", ["relation", "both"])
+def test_cells_in_a_folder_are_read_there(tmp_path, monkeypatch, noise):
+    """No cells are written for workers, who open the files of the collection; of noise, one number for each row."""
     pytest.importorskip("pyarrow")
     i, j = np.divmod(np.random.default_rng(0).choice(9000, 4000, replace=False), 60)
     table = pd.DataFrame({"user": i, "item": j, "score": np.random.default_rng(1).normal(size=len(i))})
     table.to_parquet(tmp_path / "x.parquet")
     data = Collection.from_parquet({("user", "item"): tmp_path / "x.parquet"}, folder=tmp_path / "cells")
-    monkeypatch.setattr(Store, "_written", None)
+    relations = [replace(bound, likelihood=Gaussian(noise)) for bound in data.relations.values()]
+    data = data._with(dict(data.entities), relations)
+    write, written = Store._written, []
+    monkeypatch.setattr(Store, "_written", lambda store, array: written.append(array.size) or write(store, array))
     sample = make_sample(data, FitOptions(n_factors=3), 1)
     far, near = (
         engine_of(sample.problem, "float32", WORKERS[2]),
@@ -331,3 +343,4 @@ def test_cells_in_a_folder_are_read_there(tmp_path, monkeypatch):
     )
     swept = [iterate(engine, sample.state.copy(), sample.given) for engine in (far, near)]
     np.testing.assert_array_equal(swept[0]["mean of 0"], swept[1]["mean of 0"])
+    assert sorted(written) == (sorted(sample.problem.sizes) if noise == "both" else [])

@@ -21,7 +21,7 @@ from gcmf.engines.base import State
 from gcmf.engines.cpu import CpuEngine
 from gcmf.engines.reference import ReferenceEngine
 from gcmf.fit import fit
-from gcmf.likelihoods import Gaussian
+from gcmf.likelihoods import Gaussian, Poisson
 from gcmf.options import FitOptions
 from helpers import random_pattern, random_sample
 from laplace import Laplace
@@ -129,14 +129,31 @@ def test_several_iterations_agree_with_the_reference(make, dtype, drawn, seed):
     assert_agree(make_sample(data, options, seed), make, SEVERAL[dtype], n_sweeps=4)
 
 
-@pytest.mark.parametrize("make", [in_one_go, cell_by_cell])
+@every_engine
+@every_dtype
 @pytest.mark.parametrize("noise", ["rows", "cols", "both"])
 @adversarial(15)
 @given(drawn=st.data(), seed=st.integers(0, 10**6))
-def test_noise_of_rows_and_columns_agrees_with_the_reference(make, noise, drawn, seed):
+def test_noise_of_rows_and_columns_agrees_with_the_reference(make, dtype, noise, drawn, seed):
     likelihoods = [Gaussian(noise), Gaussian(noise), *LIKELIHOODS]
-    data, options = drawn.draw(problems(dtype="float64", likelihoods=likelihoods))
-    assert_agree(make_sample(data, options, seed), make, SEVERAL["float64"], n_sweeps=3)
+    data, options = drawn.draw(problems(dtype=dtype, likelihoods=likelihoods))
+    assert_agree(make_sample(data, options, seed), make, SEVERAL[dtype], n_sweeps=3)
+
+
+def guarded_beside_noise():
+    """Rows whose steps go too far, by their counts, beside numbers of which some rows tell far more than others."""
+    rng = np.random.default_rng(0)
+    numbers = Relation("x", "a", "b", values(Gaussian(), (30, 12), rng), Gaussian("rows"))
+    counts = Relation("n", "a", "c", values(Poisson(), (30, 15), rng, scale=2.0), "poisson")
+    sample = make_sample(Collection([numbers, counts]), FitOptions(n_factors=3, dtype="float64"), 0)
+    precision = [np.exp(3.0 * rng.normal(size=30)), *sample.state.precision[1:]]
+    far = [3.0 * mean for mean in sample.state.mean]
+    return replace(sample, state=replace(sample.state, mean=far, precision=precision))
+
+
+@every_engine
+def test_guards_know_the_noise_of_rows(make):
+    assert_agree(guarded_beside_noise(), make, 1e-9)
 
 
 @every_engine

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import test_engines_agree as agree
@@ -31,6 +33,17 @@ def test_any_problem(dtype, drawn, seed):
     agree.assert_agree(agree.make_sample(data, options, seed), gpu.emulated, agree.SEVERAL[dtype], n_sweeps=2)
 
 
+@every_dtype
+@pytest.mark.parametrize("noise", ["rows", "cols", "both"])
+@adversarial(8)
+@given(drawn=st.data(), seed=st.integers(0, 10**6))
+def test_noise_of_rows_and_columns(noise, dtype, drawn, seed):
+    likelihoods = [Gaussian(noise), Gaussian(noise), *LIKELIHOODS]
+    data, options = drawn.draw(problems(dtype=dtype, likelihoods=likelihoods))
+    make = gpu.emulated if dtype == "float32" else gpu.streamed
+    agree.assert_agree(agree.make_sample(data, options, seed), make, agree.SEVERAL[dtype], n_sweeps=2)
+
+
 @adversarial(10)
 @given(drawn=st.data(), seed=st.integers(0, 10**6))
 def test_weighed_cells(drawn, seed):
@@ -50,7 +63,7 @@ def test_long_rows(n, likelihood, dtype):
 
 
 @pytest.mark.parametrize("n_factors", [19, 40, 60, 70])
-@pytest.mark.parametrize("likelihood", [Gaussian(), Bernoulli()], ids=repr)
+@pytest.mark.parametrize("likelihood", [Gaussian(), Gaussian("both"), Bernoulli()], ids=repr)
 def test_every_way_to_sum_products(likelihood, n_factors):
     """Two, three and four pairs of matrices, and panels."""
     data = agree.wide_collection(likelihood, "listed")
@@ -75,12 +88,17 @@ def drawn_rows(make, sample, keys):
     return np.array(rows)
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(), Bernoulli(), NegativeBinomial(), Poisson()], ids=repr)
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(), Gaussian("both"), Bernoulli(), NegativeBinomial(), Poisson()], ids=repr
+)
 def test_draws_have_the_moments_of_those_of_the_compiled_engine(likelihood):
     rng = np.random.default_rng(2)
     x = agree.values(likelihood, (6, 40), rng, scale=0.5)
-    options = FitOptions(n_factors=2, dtype="float64", inference="map", priors=agree.PRIORS[3])
+    options = FitOptions(n_factors=2, dtype="float64", priors=agree.PRIORS[3])
     sample = random_sample(Collection([Relation("x", "a", "b", x, likelihood)]), options, rng)
+    points = [[np.zeros_like(a) for a in group] for group in (sample.state.var, sample.state.bias_var)]
+    sample = replace(sample, state=replace(sample.state, var=points[0], bias_var=points[1]))
+    assert bool(sample.state.precision) == (likelihood.noise == "both")
     keys = range(100)
     ours = drawn_rows(gpu.emulated, sample, keys)
     theirs = drawn_rows(lambda problem, dtype: CpuEngine(problem, dtype=dtype, n_threads=1), sample, keys)
@@ -89,17 +107,71 @@ def test_draws_have_the_moments_of_those_of_the_compiled_engine(likelihood):
     assert np.abs(np.log(ours.std(axis=0).mean() / theirs.std(axis=0).mean())) < 0.15
 
 
+@pytest.mark.parametrize("noise", ["relation", "both"])
 @pytest.mark.parametrize("key", [None, 7])
-def test_what_cells_say_of_a_factor(key):
+def test_what_cells_say_of_a_factor(key, noise):
     rng = np.random.default_rng(1)
-    x = agree.values(Gaussian(), (9, 50), rng)
-    sample = agree.make_sample(Collection([Relation("x", "a", "b", x)]), FitOptions(n_factors=4, dtype="float64"), 3)
+    data = Collection([Relation("x", "a", "b", agree.values(Gaussian(), (9, 50), rng), Gaussian(noise))])
+    sample = agree.make_sample(data, FitOptions(n_factors=4, dtype="float64"), 3)
     engine = gpu.emulated(sample.problem, "float64")
     engine.place(sample.state.copy())
     for e in range(2):
         for k in np.flatnonzero(sample.given.on[e]):
             expected = sample.placed().lean(e, k, sample.given._replace(key=key))
             agree.close(engine.lean(e, k, sample.given._replace(key=key)), expected, 1e-9, f"{e}, {k}")
+
+
+def noisy_sample(dtype="float64"):
+    x = agree.values(Gaussian(), (70, 40), np.random.default_rng(1))
+    data = Collection([Relation("x", "a", "b", x, Gaussian("both"))])
+    return agree.make_sample(data, FitOptions(n_factors=3, dtype=dtype), 3)
+
+
+def test_guards_know_the_noise_of_rows():
+    agree.assert_agree(agree.guarded_beside_noise(), gpu.emulated, 1e-9)
+
+
+def test_noise_is_part_of_the_state():
+    """Kept, restored, and there when factors come and go; always in float64."""
+    sample = noisy_sample("float32")
+    engine = gpu.emulated(sample.problem, "float32")
+    engine.place(sample.state.copy())
+    before = engine.fetch().precision
+    engine.keep("here")
+    engine.sweep(0, sample.given)
+    swept = engine.fetch().precision
+    assert not np.array_equal(swept[0], before[0])
+    engine.transform([np.eye(3)[:, :2]] * 2)
+    engine.extend([np.zeros((d, 1)) for d in sample.problem.sizes], [np.ones((d, 1)) for d in sample.problem.sizes])
+    for expected in (swept, before):
+        for array, same in zip(engine.fetch().precision, expected, strict=True):
+            assert array.dtype == np.float64
+            np.testing.assert_array_equal(array, same)
+        engine.restore("here")
+
+
+def test_draws_leave_the_noise_as_it_is():
+    sample = noisy_sample()
+    engine = gpu.emulated(sample.problem, "float64")
+    engine.place(sample.state.copy())
+    engine.sweep(0, sample.given._replace(key=3))
+    for array, same in zip(engine.fetch().precision, sample.state.precision, strict=True):
+        np.testing.assert_array_equal(array, same)
+
+
+def test_layers_that_have_the_noise_of_their_relation_again():
+    """Where ν has grown, nobody looks at the precisions that are still there."""
+    sample = noisy_sample()
+    for layer in range(2):
+        half = sample.given.noise.copy()
+        half[layer] = np.inf
+        less = sample.given._replace(noise=half)
+        expected, found = (
+            agree.iterate(engine, sample.state.copy(), less)
+            for engine in (sample.placed(), gpu.emulated(sample.problem, "float64"))
+        )
+        for what, value in expected.items():
+            agree.close(found[what], value, 1e-9, what)
 
 
 def test_a_network_is_swept_in_the_same_order():

@@ -20,10 +20,11 @@ from gcmf.engines.gpu import engine as engines
 from gcmf.engines.gpu.engine import GpuEngine
 from gcmf.errors import OptionError
 from gcmf.fit import fit
+from gcmf.likelihoods import Gaussian
 from gcmf.options import FitOptions
 from gcmf.outcome import Status
 from helpers import random_sample
-from strategies import problems
+from strategies import LIKELIHOODS, problems
 
 DEVICES = [pytest.param("emulated", marks=gpu.with_compiler), pytest.param("gpu", marks=gpu.on_gpu)]
 
@@ -40,7 +41,8 @@ def device(request, monkeypatch):
 @given(drawn=st.data(), seed=st.integers(0, 1000))
 def test_sweeps_raise_the_bound(device, drawn, seed):
     size = 6 if device == "emulated" else 12
-    data, options = drawn.draw(problems(max_size=size, device="gpu", max_iter=15, tol=0.0))
+    likelihoods = [Gaussian("both"), *LIKELIHOODS]
+    data, options = drawn.draw(problems(max_size=size, likelihoods=likelihoods, device="gpu", max_iter=15, tol=0.0))
     found = fit(data, options, np.random.default_rng(seed), ())
     trace = np.array(found.trace)
     assert np.isfinite(trace).all()
@@ -49,18 +51,19 @@ def test_sweeps_raise_the_bound(device, drawn, seed):
     assert np.all(np.diff(trace) >= -fall * np.maximum(np.abs(trace[:-1]), 1.0))
 
 
-def toy(n=20):
+def toy(n=20, noise="relation"):
     rng = np.random.default_rng(0)
     u, v = rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
     ratings, liked = u @ v.T + 0.5 * rng.normal(size=(n, n)), (u @ v.T + rng.logistic(size=(n, n)) > 0).astype(float)
     ratings[rng.random((n, n)) < 0.3] = np.nan
-    return Collection([Relation("ratings", "a", "b", ratings), Relation("liked", "a", "c", liked, "bernoulli")])
+    ratings = Relation("ratings", "a", "b", ratings, Gaussian(noise))
+    return Collection([ratings, Relation("liked", "a", "c", liked, "bernoulli")])
 
 
 @pytest.mark.filterwarnings("ignore::gcmf.errors.ConvergenceWarning")  # five draws are too few to tell
-@pytest.mark.parametrize("inference", ["vb", "gibbs"])
-def test_a_fit_is_that_of_the_compiled_engine_and_the_same_each_time(device, inference):
-    data = toy()
+@pytest.mark.parametrize(("inference", "noise"), [("vb", "relation"), ("vb", "both"), ("gibbs", "both")])
+def test_a_fit_is_that_of_the_compiled_engine_and_the_same_each_time(device, inference, noise):
+    data = toy(noise=noise)
     options = {"max_iter": 200, "random_state": 0, "dtype": "float64", "progress": False, "inference": inference,
                "n_samples": 5, "n_burn": 3, "tol": 1e-3}  # fmt: skip
     first, again, cpu = (GCMF(3, device=name, **options).fit(data) for name in ("gpu", "gpu", "cpu"))
@@ -68,6 +71,9 @@ def test_a_fit_is_that_of_the_compiled_engine_and_the_same_each_time(device, inf
     if inference == "vb":
         np.testing.assert_allclose(first.elbo_, cpu.elbo_, rtol=1e-8)
         np.testing.assert_allclose(first.predict("ratings"), cpu.predict("ratings"), atol=1e-5)
+        new = {"ratings": (["new"] * 4, [1, 2, 3, 4], [1.0, -1.0, 0.5, 2.0])}
+        answers = (model.fold_in("a", new).predict("ratings", return_std=True) for model in (first, cpu))
+        np.testing.assert_allclose(*answers, atol=1e-5)
     else:
         assert np.corrcoef(first.predict("ratings").ravel(), cpu.predict("ratings").ravel())[0, 1] > 0.95
 

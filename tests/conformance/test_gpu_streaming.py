@@ -34,11 +34,11 @@ def collection():
     counts = agree.values(Poisson(), (90, 40), rng) * (rng.random((90, 40)) < 0.2)
     k, m = np.nonzero(counts)
     return Collection([
-        Relation("x", "a", "b", (i, j, x)),
+        Relation("x", "a", "b", (i, j, x), Gaussian("both")),
         Relation("counts", "a", "c", (k, m, counts[k, m]), "poisson", blanks="zero"),
         Relation("liked", "b", "c", agree.values(Bernoulli(), (70, 40), rng), "bernoulli"),
         network("d", 14, rng, symmetric=True, likelihood=Gaussian(), layout="listed", missing=0.3),
-        Relation("joined", "d", "b", agree.values(Gaussian(), (14, 70), rng)),
+        Relation("joined", "d", "b", agree.values(Gaussian(), (14, 70), rng), Gaussian("cols")),
     ])  # fmt: skip
 
 

@@ -81,7 +81,7 @@ class EmulatedDevice:
 
     def run(self, variant, name, grid, args, *, shared=0):
         library = _compiled(variant)
-        given = (ctypes.c_longlong * 24)(*map(int, args))
+        given = (ctypes.c_longlong * 25)(*map(int, args))
         library.run_kernel(getattr(library, name), *map(ctypes.c_longlong, (*grid, shared)), given)
 
 

@@ -86,7 +86,7 @@ inline void multiply(float c[4], unsigned a0, unsigned a1, unsigned a2, unsigned
 }
 
 typedef long long W;
-typedef void (*Kernel)(W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W);
+typedef void (*Kernel)(W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W, W);
 static Kernel kernel;
 static const long long* args;
 
@@ -94,7 +94,7 @@ static void lane_main() {
     threadIdx.x = base + current;
     const W* a = args;
     kernel(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15], a[16],
-           a[17], a[18], a[19], a[20], a[21], a[22], a[23]);
+           a[17], a[18], a[19], a[20], a[21], a[22], a[23], a[24]);
     int me = current, next = me;
     running[me] = false;
     do next = (next + 1) % 32; while (!running[next] && next != me);

@@ -138,12 +138,6 @@ def test_an_exact_column_stays_within_bounds():
     assert model.score([test])["log_likelihood"].item() > -1000.0
 
 
-@pytest.mark.parametrize("device", ["gpu", "dask"])
-def test_devices_that_do_not_know_it_say_so(device):
-    with pytest.raises(gcmf.errors.GcmfError, match="one noise per relation"):
-        fitted(world()[0], device=device)
-
-
 def test_another_word_is_refused():
     with pytest.raises(gcmf.errors.OptionError, match="noise"):
         Gaussian("columns")

@@ -139,7 +139,7 @@ class CpuEngine(HostState):
             if scaling.size:
                 m, rows, cols = np.ix_(relations, places, on)
                 scaling[..., m, rows, cols] = times[:, None, None] * work.scaling(once, len(on))
-        noise = noise_sums(self._problem, e, given, self._state)
+        noise = self._noise_sums(e, work, given)
         return Swept(totals, sums[..., 0, :], sums[..., 1, :], layout.layers, bias, scaling, noise)
 
     def measure(self, given: Given) -> Floats:
@@ -182,6 +182,12 @@ class CpuEngine(HostState):
         for b, block in enumerate(self._problem.blocks[e]):
             if given.is_noisy(block.layer):
                 work.totals[:, b] *= self._state.precision[block.layer]
+
+    def _noise_sums(self, e: int, work: _Pass, given: Given) -> Floats:
+        """What there is to know of the precisions of rows, (6, B)."""
+        if given.noise is None or not work.strips:
+            return noise_sums(self._problem, e, given, self._state)
+        return np.stack([noise_sums(self._problem, e, given, self._state, rows) for rows in work.rows_of_strips()])
 
     def _row_sides(self) -> Iterator[tuple[int, Layout]]:
         """The entity sets that hold the rows of some relation: enough to see every cell once."""
@@ -317,8 +323,14 @@ class _Pass:
         if self._strips is None:
             return np.asarray(values.sum(axis=0))
         # If there are as many ranges as rows, each is a row, and these are the same.
-        cuts = self._edges[self._strips] if len(values) == len(self.layout.present) else self._strips
-        return np.stack([values[a:b].sum(axis=0) for a, b in pairwise(cuts.tolist())])
+        by_rows = len(values) == len(self.layout.present)
+        parts = self.rows_of_strips() if by_rows else [slice(a, b) for a, b in pairwise(self._strips.tolist())]
+        return np.stack([values[part].sum(axis=0) for part in parts])
+
+    def rows_of_strips(self) -> list[slice]:
+        """The rows of each strip of a part."""
+        cuts = self._edges[self._strips]
+        return [slice(a, b) for a, b in pairwise(cuts.tolist())]
 
     def run(self, kernel: Callable[[Array, Array], None], n_ranges: int | None = None) -> None:
         """Call a kernel in every thread, each with its scratch."""

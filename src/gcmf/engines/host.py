@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.engines.base import State
-from gcmf.engines.noise import sums_of
+from gcmf.engines.noise import N_SUMS, sums_of
 
 if TYPE_CHECKING:
     from gcmf.engines.base import Array, Floats, Given, Problem
@@ -143,14 +143,15 @@ def no_scaling(problem: Problem, given: Given) -> Floats:
     return np.zeros((0, 0, 0) if given.scales is None else (problem.n_relations, K + 2, K))
 
 
-def noise_sums(problem: Problem, e: int, given: Given, state: State) -> Floats:
+def noise_sums(problem: Problem, e: int, given: Given, state: State, rows: slice = slice(None)) -> Floats:
     """What `sums_of` makes of the precisions of the layers of a set, (6, B); nothing where no relation has noise."""
     if given.noise is None:
         return np.zeros((0, 0))
-    blocks, sums = problem.blocks[e], np.zeros((6, len(problem.blocks[e])))
+    blocks, sums = problem.blocks[e], np.zeros((N_SUMS, len(problem.blocks[e])))
     for b, block in enumerate(blocks):
         if given.is_noisy(block.layer) and block.noise_cells is not None:
-            sums[:, b] = sums_of(state.precision[block.layer], block.noise_cells, float(given.noise[block.layer]))
+            precision, cells = state.precision[block.layer][rows], block.noise_cells[rows]
+            sums[:, b] = sums_of(precision, cells, float(given.noise[block.layer]))
     return sums
 
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+#: How many sums there are of each layer.
+N_SUMS = 6
+
+
 def sums_of(precision: Floats, cells: Floats, half: float) -> Floats:
     """Σ ⟨ρ⟩, Σ ⟨log ρ⟩, Σ n ⟨log ρ⟩, Σ n/⟨ρ⟩, Σ 1/⟨ρ⟩ and the entropies of q(ρ), rows with n > 0 cells, (6,).
 

@@ -7,7 +7,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
 from gcmf.engines.reference import ReferenceEngine
-from gcmf.errors import OptionError
 from gcmf.options import check_choice
 
 if TYPE_CHECKING:
@@ -27,17 +26,6 @@ def engine_maker(device: str) -> EngineMaker:
     """Return what makes the engine of a device; raise OptionError where there is no such device."""
     check_choice("device", device, tuple(ENGINES))
     return ENGINES[device]
-
-
-def _refuse_noise(problem: Problem, device: str) -> None:
-    """Refuse noise of rows and columns on a device that does not compute it."""
-    if _has_row_noise(problem):
-        msg = f"device={device!r} knows one noise per relation. Choose device='cpu', or Gaussian(noise='relation')."
-        raise OptionError(msg)
-
-
-def _has_row_noise(problem: Problem) -> bool:
-    return any(block.noise_cells is not None for blocks in problem.blocks for block in blocks)
 
 
 def engine_maker_nearby(device: str) -> EngineMaker:
@@ -67,7 +55,6 @@ def _reference(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
 
 
 def _gpu(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
-    _refuse_noise(problem, "gpu")
     # CuPy is an extra, and takes a second to import.
     from gcmf.engines.gpu.engine import GpuEngine  # noqa: PLC0415
 
@@ -76,7 +63,6 @@ def _gpu(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
 
 
 def _cluster(problem: Problem, *, dtype: str, n_threads: int) -> Engine:
-    _refuse_noise(problem, "dask")
     # Numba, as above.
     from gcmf.engines.cluster.engine import ClusterEngine  # noqa: PLC0415
 
@@ -103,7 +89,7 @@ def _gains_by_gpu(problem: Problem) -> bool:
     n_cells = sum(int(block.cells.counts().sum()) for _, block in sides)
     known = all(block.likelihood.least_squares or block.likelihood.cell in KINDS for _, block in sides)
     alone = not any(block.other == e for e, block in sides)
-    return n_cells >= MANY_CELLS and known and alone and not _has_row_noise(problem)
+    return n_cells >= MANY_CELLS and known and alone
 
 
 #: Cells from which on a GPU is taken where there is one. Its sweeps take about 4 ms however few cells there are, in

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
+from gcmf.engines.noise import N_SUMS
 from gcmf.gamma import shape_of
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def start(cells: Sequence[Floats | None]) -> Noise | None:
     half = np.where(n_rows > 0, FIRST_HALF, np.inf)
     # The data have unit variance.
     floor = np.where((n_rows > 0).reshape(-1, 2).any(axis=1), FLOOR, 0.0)
-    return Noise(half, np.zeros((6, len(cells))), n_rows, n_cells, floor) if (n_rows > 0).any() else None
+    return Noise(half, np.zeros((N_SUMS, len(cells))), n_rows, n_cells, floor) if (n_rows > 0).any() else None
 
 
 def unit_mean(noise: Noise) -> tuple[Noise, Floats]:

@@ -68,7 +68,7 @@ class ClusterEngine(HostState):
 
     def place(self, state: State) -> None:
         """Take over these parameters."""
-        for group in state.groups():
+        for group in state.groups()[:4]:
             group[:] = [np.ascontiguousarray(array, self._dtype) for array in group]
         self._told.clear()
         super().place(state)
@@ -92,6 +92,11 @@ class ClusterEngine(HostState):
         """b̄ ← b̄ + step."""
         self._told.clear()
         super().shift(step)
+
+    def scale_noise(self, factors: Floats) -> None:
+        """ρ ← f ρ."""
+        self._told.clear()
+        super().scale_noise(factors)
 
     def leap(self, slot: str, length: float) -> tuple[Floats, Floats]:
         """ū ← ū + length (ū − what was kept), and so the biases."""
@@ -210,8 +215,7 @@ class ClusterEngine(HostState):
         return [whole.cut(rows.start, rows.stop) for rows in self._cut(e).values()]
 
     def _parameters(self, e: int) -> Parameters:
-        s, layers = self._state, [block.layer for block in self._problem.blocks[e]]
-        return Parameters(s.mean[e], s.var[e], {n: s.bias_mean[n] for n in layers}, {n: s.bias_var[n] for n in layers})
+        return Parameters.of(self._state, e, [block.layer for block in self._problem.blocks[e]])
 
     def _take(self, e: int, answers: Sequence[Parameters]) -> None:
         """Write the rows of set e that workers have found."""
@@ -219,9 +223,9 @@ class ClusterEngine(HostState):
         del self._told[e]
         np.concatenate([rows.mean for rows in answers], out=mine.mean[e])
         np.concatenate([rows.var for rows in answers], out=mine.var[e])
-        for layer in answers[0].bias_mean:
-            np.concatenate([rows.bias_mean[layer] for rows in answers], out=mine.bias_mean[layer])
-            np.concatenate([rows.bias_var[layer] for rows in answers], out=mine.bias_var[layer])
+        for n, group in enumerate(mine.groups()[2:]):
+            for layer in answers[0].groups()[n]:
+                np.concatenate([rows.groups()[n][layer] for rows in answers], out=group[layer])
 
 
 def _added(swept: Sequence[Swept]) -> Swept:

@@ -161,6 +161,8 @@ class Recipe:
     """Those of the set, without their cells."""
     cells: tuple[StoredSide, ...]
     """Of each block."""
+    noise_cells: tuple[Stored | None, ...]
+    """How many cells tell of the noise of each row, as blocks have it."""
     biased: tuple[bool, ...]
     n_relations: int
 
@@ -168,8 +170,11 @@ class Recipe:
     def of(cls, problem: Problem, e: int, part: Part, rows: Rows, store: Store) -> Recipe:
         """Return the recipe of some rows."""
         return cls(
-            e, rows, part, problem.sizes, tuple(replace(block, cells=_NO_CELLS) for block in problem.blocks[e]),
+            e, rows, part, problem.sizes,
+            tuple(replace(block, cells=_NO_CELLS, noise_cells=None) for block in problem.blocks[e]),
             tuple(StoredSide.of(block.cells, rows, store) for block in problem.blocks[e]),
+            tuple(None if block.noise_cells is None else store.put(block.noise_cells).cut(rows.start, rows.stop)
+                  for block in problem.blocks[e]),
             problem.biased, problem.n_relations,
         )  # fmt: skip
 
@@ -184,6 +189,7 @@ class Recipe:
         sizes[self.e] = self.rows.stop - self.rows.start
         blocks: list[tuple[Block, ...]] = [()] * len(sizes)
         blocks[self.e] = tuple(
-            replace(block, cells=side.open()) for block, side in zip(self.blocks, self.cells, strict=True)
+            replace(block, cells=side.open(), noise_cells=None if cells is None else cells.open())
+            for block, side, cells in zip(self.blocks, self.cells, self.noise_cells, strict=True)
         )
         return Problem(tuple(sizes), tuple(blocks), self.biased, self.n_relations)

@@ -20,31 +20,39 @@ if TYPE_CHECKING:
 
 
 class Parameters(NamedTuple):
-    """Means and variances of rows of one entity set: of its factors, and of its bias layers."""
+    """What is known of rows of one entity set: of their factors, and by layer of their biases and their noise."""
 
     mean: Array
     var: Array
     bias_mean: dict[int, Array]
     bias_var: dict[int, Array]
+    precision: dict[int, Array]
+    """Nothing where no relation has noise of rows or columns."""
 
     def cut(self, start: int, stop: int) -> Parameters:
         """Return those of some of the rows."""
-        return Parameters(
-            self.mean[start:stop], self.var[start:stop],
-            {n: bias[start:stop] for n, bias in self.bias_mean.items()},
-            {n: var[start:stop] for n, var in self.bias_var.items()},
-        )  # fmt: skip
+        layers = ({n: array[start:stop] for n, array in group.items()} for group in self.groups())
+        return Parameters(self.mean[start:stop], self.var[start:stop], *layers)
+
+    def groups(self) -> tuple[dict[int, Array], ...]:
+        """What there is by layer."""
+        return self.bias_mean, self.bias_var, self.precision
+
+    @staticmethod
+    def of(state: State, e: int, layers: Sequence[int]) -> Parameters:
+        """Return those of a set, which has these layers."""
+        groups = ({n: group[n] for n in layers if group} for group in state.groups()[2:])
+        return Parameters(state.mean[e], state.var[e], *groups)
 
     @staticmethod
     def join(pieces: Sequence[Parameters]) -> Parameters:
         """Return those of all rows of pieces that follow each other; nothing is copied where there is one."""
         if len(pieces) == 1:
             return pieces[0]
-        return Parameters(
-            np.concatenate([piece.mean for piece in pieces]), np.concatenate([piece.var for piece in pieces]),
-            {n: np.concatenate([piece.bias_mean[n] for piece in pieces]) for n in pieces[0].bias_mean},
-            {n: np.concatenate([piece.bias_var[n] for piece in pieces]) for n in pieces[0].bias_var},
-        )  # fmt: skip
+        groups = zip(*(piece.groups() for piece in pieces), strict=True)
+        layers = ({n: np.concatenate([group[n] for group in same]) for n in same[0]} for same in groups)
+        mean, var = (np.concatenate([piece[n] for piece in pieces]) for n in range(2))
+        return Parameters(mean, var, *layers)
 
 
 @dataclass(frozen=True)
@@ -118,24 +126,22 @@ class Held:
         whole = len(known[e].mean) == recipe.sizes[e]
         own = slice(recipe.rows.start, recipe.rows.stop) if whole else slice(None)
         nothing, no_rows = np.zeros(0, known[e].mean.dtype), known[e].mean[:0]
-        state = State([no_rows] * len(recipe.sizes), [no_rows] * len(recipe.sizes),
-                      [nothing] * len(recipe.biased), [nothing] * len(recipe.biased))  # fmt: skip
+        n_sets, n_layers = len(recipe.sizes), len(recipe.biased)
+        precision = [nothing] * n_layers if known[e].precision else []
+        state = State([no_rows] * n_sets, [no_rows] * n_sets, [nothing] * n_layers, [nothing] * n_layers, precision)
         for other, theirs in known.items():
             state.mean[other], state.var[other] = theirs.mean, theirs.var
-            for layer, bias in theirs.bias_mean.items():
-                state.bias_mean[layer], state.bias_var[layer] = bias, theirs.bias_var[layer]
+            for group, arrays in zip(state.groups()[2:], theirs.groups(), strict=True):
+                for layer, array in arrays.items():
+                    group[layer] = array
         state.mean[e], state.var[e] = known[e].mean[own].copy(), known[e].var[own].copy()
-        for block in recipe.blocks:
-            state.bias_mean[block.layer] = known[e].bias_mean[block.layer][own].copy()
-            state.bias_var[block.layer] = known[e].bias_var[block.layer][own].copy()
+        for group, arrays in zip(state.groups()[2:], known[e].groups(), strict=True):
+            for layer, array in arrays.items():
+                group[layer] = array[own].copy()
         return state
 
     def _rows(self, state: State) -> Parameters:
-        layers = [block.layer for block in self._recipe.blocks]
-        return Parameters(
-            state.mean[self._recipe.e], state.var[self._recipe.e],
-            {n: state.bias_mean[n] for n in layers}, {n: state.bias_var[n] for n in layers},
-        )  # fmt: skip
+        return Parameters.of(state, self._recipe.e, [block.layer for block in self._recipe.blocks])
 
 
 def answer(held: Held, question: Question, *pieces: Parameters) -> Any:  # noqa: ANN401 - by operation

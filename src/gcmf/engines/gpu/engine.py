@@ -14,6 +14,7 @@ from gcmf.engines.gpu.source import GROUP, Variant, kind_of, n_sums, width_of
 from gcmf.engines.gpu.state import DeviceState
 from gcmf.engines.gpu.streaming import Courier
 from gcmf.engines.host import no_scaling
+from gcmf.engines.noise import N_SUMS
 from gcmf.engines.order import order_of
 from gcmf.engines.precision import is_large, is_precise
 
@@ -63,6 +64,8 @@ class GpuEngine(DeviceState):
         self._present = [np.flatnonzero(np.any([self._has_cells[b.layer] for b in blocks], axis=0))
                          for blocks in problem.blocks]  # fmt: skip
         self._guarded = [not all(b.likelihood.quadratic_is_bound for b in blocks) for blocks in problem.blocks]
+        self._noise_cells = {block.layer: self._xp.asarray(block.noise_cells)
+                             for block in blocks if block.noise_cells is not None}  # fmt: skip
         self._work_in("float64" if any(map(is_large, blocks)) else dtype)
 
     def _work_in(self, dtype: str) -> None:
@@ -74,7 +77,9 @@ class GpuEngine(DeviceState):
     def place(self, state: State) -> None:
         """Take over these parameters."""
         xp = self._xp
-        groups = ([xp.ascontiguousarray(xp.asarray(array, self._dtype)) for array in group] for group in state.groups())
+        dtypes = [self._dtype] * 4 + [np.dtype(np.float64)]
+        groups = ([xp.ascontiguousarray(xp.asarray(array, dtype)) for array in group]
+                  for group, dtype in zip(state.groups(), dtypes, strict=True))  # fmt: skip
         super().place(State(*groups))
 
     def sweep(self, e: int, given: Given) -> Swept:
@@ -103,7 +108,19 @@ class GpuEngine(DeviceState):
         self._settle(e, given, totals, scaled)
         for b, of_block in scaled.items():
             self._unfold(of_block, on, work.width, scaling[blocks[b].relation], blocks[b].times)
-        return Swept(totals, square, log_var, np.array([b.layer for b in blocks]), bias, scaling, np.zeros((0, 0)))
+        noise = self._noise_sums(e, given, work)
+        return Swept(totals, square, log_var, np.array([b.layer for b in blocks]), bias, scaling, noise)
+
+    def _noise_sums(self, e: int, given: Given, work: Pass) -> Floats:
+        """What `noise.sums_of` would make of the precisions of each layer of a set, (6, B)."""
+        if given.noise is None:
+            return np.zeros((0, 0))
+        sums = np.zeros((N_SUMS, len(self._problem.blocks[e])))
+        for b, block in enumerate(self._problem.blocks[e]):
+            if given.is_noisy(block.layer) and block.layer in self._noise_cells:
+                precision, cells = self._state.precision[block.layer], self._noise_cells[block.layer]
+                sums[:, b] = self._device.to_host(work.noise_sums(precision, cells, float(given.noise[block.layer])))
+        return sums
 
     def _settle(self, e: int, given: Given, totals: Floats, scaled: dict[int, DeviceArray]) -> None:
         """Look once more at relations of the set with itself: only when all rows are swept do the sums of each hold."""
@@ -153,6 +170,7 @@ class GpuEngine(DeviceState):
                 work.load(batch)
                 for b in wanted:
                     work.measure(batch, b, "totals")
+                    work.count_noise(batch, b)
                 found = self._device.to_host(work.rooms["totals"][: batch.n].sum(axis=0))
                 for b in wanted:
                     result[blocks[b].relation] += blocks[b].times * found[b]
@@ -212,6 +230,7 @@ class GpuEngine(DeviceState):
             record["partner_bias"] = self._device.address(self._pairs_of(1000 + block.layer, block.other, 2))
             record["bias"] = self._device.address(s.bias_mean[block.layer])
             record["bias_var"] = self._device.address(s.bias_var[block.layer])
+            self._set_noise(record, block, given)
             record["parameters"] = work.packet.add(np.asarray(given.parameters[block.relation], np.float64))
             seen = _seen(block, on, given)
             at = work.packet.add(np.array([block.offset])), *map(work.packet.add, seen)
@@ -229,6 +248,16 @@ class GpuEngine(DeviceState):
                 d = self._problem.sizes[of_block.block.other]
                 reach[of_block.b] = self._reach(work, of_block.b, d)
         return work
+
+    def _set_noise(self, record: NDArray[Any], block: Block, given: Given) -> None:
+        """Say which rows and partners of a block have noise of their own, and what is known of it."""
+        precision, address, noisy = self._state.precision, self._device.address, given.is_noisy(block.layer)
+        record["precision"] = address(precision[block.layer]) if noisy else 0
+        record["partner_precision"] = address(precision[block.other_layer]) if given.is_noisy(block.other_layer) else 0
+        learned = noisy and block.layer in self._noise_cells
+        record["noise_cells"] = address(self._noise_cells[block.layer]) if learned else 0
+        record["noise_half"] = given.noise[block.layer] if noisy and given.noise is not None else 0.0
+        record["floor"] = given.floor_of(block.relation) if block.likelihood.least_squares else 0.0
 
     def _pass_of(self, e: int, width: int) -> Pass:
         if (e, width) not in self._passes:

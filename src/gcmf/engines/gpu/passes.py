@@ -21,6 +21,7 @@ from gcmf.engines.gpu.source import (
     n_sums,
     solve_bytes,
 )
+from gcmf.engines.noise import N_SUMS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,14 +87,14 @@ class Pass:
         self.courier: Courier | None = None
         xp, n_blocks, n, width = device.xp, len(blocks), max(plan.largest, 1), rows.width
         self.blocks, self._record = np.zeros(n_blocks, BLOCK), np.zeros(1, PASS)
-        self._kinds = [kind_of(b.likelihood, weighed=b.cells.weight is not None) for b in blocks]
         self._drawn, self._alive = [False] * n_blocks, dict[str, Any]()
         self.packet = Packet(device)
         self.guarded = self.drawing = self.proposing = False
         self.reach: DeviceArray = None
         room = {f"{of}_{what}": (n, width) for of in ("row", "old") for what in ("mean", "var")}
         room |= {f"{of}_{what}": (n, n_blocks) for of in ("row", "old") for what in ("bias", "bias_var")}
-        room |= {name: (n, n_blocks) for name in ("before", "after", "worth", "totals")} | {"ratio": (n, 1)}
+        room |= {name: (n, n_blocks) for name in ("row_scale", "before", "after", "worth", "totals")}
+        room |= {"ratio": (n, 1)}
         self.rooms = {name: xp.zeros(shape, np.float64) for name, shape in room.items()}
         self.rooms["busy"], self.rooms["n_busy"] = xp.zeros(n, np.int32), xp.zeros(N_TURNS, np.int32)
         self._values = xp.zeros(max(plan.most_tasks, 1), np.float64)
@@ -188,12 +189,18 @@ class Pass:
     def sum(self, batch: Batch, b: int) -> None:
         """Sum up the cells of the rows in block b."""
         first, n = batch.tasks[b]
-        variant = self.variant._replace(kind=self._kinds[b], drawing=self._drawn[b])
+        variant = self.variant._replace(kind=self._kind(b), drawing=self._drawn[b])
         self._over_cells(variant, "sum_cells", n, (self._at, b, batch.at, first, n))
         first, n = batch.long_rows[b]
         if n:
             at = self._device.address(self.plan.pieces[b].long_rows) + 16 * first
             self._device.run(self.variant, "add_pieces", (n, THREADS), (self._at, b, at))
+
+    def _kind(self, b: int) -> str:
+        """The mathematics of the cells of block b: each has a weight where partners have noise of their own."""
+        block = self._of_blocks[b]
+        weighed = block.cells.weight is not None or self.blocks["partner_precision"][b] != 0
+        return kind_of(block.likelihood, weighed=weighed)
 
     def _over_cells(self, variant: Variant, name: str, n: int, args: tuple[int, ...]) -> None:
         """Run a kernel with a warp for each of n tasks."""
@@ -204,7 +211,7 @@ class Pass:
     def measure(self, batch: Batch, b: int, out: str, *, some: bool = False) -> None:
         """What the cells of block b are worth, cell by cell, into a column of `out`; of all rows, or of busy ones."""
         first, n = batch.tasks[b]
-        variant = self.variant._replace(kind=self._kinds[b])
+        variant = self.variant._replace(kind=self._kind(b))
         self._over_cells(variant, "measure_cells", n, (self._at, b, batch.at, first, n, some))
         at, grid = self._device.address(self.rooms[out]), (-(-batch.n // THREADS), THREADS)
         self._device.run(self.variant, "add_values", grid, (self._at, b, batch.at, batch.n, at, some))
@@ -224,11 +231,19 @@ class Pass:
             self._propose(batch)
         else:
             self.rows("write_rows", n, at, n, ALL)
-        for b in np.flatnonzero(wanted).tolist():
+        learning = (self.blocks["noise_cells"] != 0) & (not self.drawing)
+        for b in np.flatnonzero(wanted | learning).tolist():
             if squares[b] or not self.guarded:
                 self.bound(batch, b)
             else:
                 self.measure(batch, b, "totals")
+            self.count_noise(batch, b, learning=bool(learning[b]))
+
+    def count_noise(self, batch: Batch, b: int, *, learning: bool = False) -> None:
+        """Multiply `totals` of block b by the precision of each row, where rows have noise of their own."""
+        if self.blocks["precision"][b]:
+            grid = -(-batch.n // THREADS), THREADS
+            self._device.run(self.variant, "count_noise", grid, (self._at, b, batch.at, batch.n, learning))
 
     def bound(self, batch: Batch, b: int) -> None:
         """The value of the cells of block b after a step, by the rows' sums, or cell by cell where those cancel."""
@@ -278,6 +293,14 @@ class Pass:
         xp, threads = self._device.xp, min(THREADS, max(self.width, 32))
         out = xp.empty((-(-n // GROUP), size), np.float64)
         self._device.run(self.variant, name, (len(out), threads), (self._at, *args, n, self._device.address(out)))
+        return self.folded(out, "add_groups")
+
+    def noise_sums(self, precision: DeviceArray, cells: DeviceArray, half: float) -> DeviceArray:
+        """What `noise.sums_of` would make of the precisions of all rows of a layer, (6,)."""
+        out = self._device.xp.empty((-(-len(precision) // GROUP), N_SUMS), np.float64)
+        addresses = [self._device.address(array) for array in (precision, cells, out)]
+        args = *addresses[:2], int(np.array(half).view(np.int64)), len(precision), addresses[2]
+        self._device.run(self.variant, "sum_noise", (-(-len(out) // (THREADS // 32)), THREADS), args)
         return self.folded(out, "add_groups")
 
     def folded(self, groups: DeviceArray, name: str) -> DeviceArray:

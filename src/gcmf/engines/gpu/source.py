@@ -47,17 +47,20 @@ BLOCK_FIELDS = {
     "layout": "word", "value_type": "word", "nowhere": "word", "least_squares": "word", "mild": "word",
     "biased": "word", "proposed": "word", "valued": "word", "own": "word", "twin": "word",
     "center": "double", "inverse_scale": "double", "zero_weight": "double", "scale": "double", "slope": "double",
-    "offset": "double",
+    "offset": "double", "noise_half": "double", "floor": "double",
     "indptr": "const word*", "partner": "const int*", "value": "const void*", "weight": "const float*",
     "members": "const int*", "parameters": "const double*", "tasks": "const Task*", "firsts": "const word*",
     "pairs": "real*", "partner_bias": "real*", "bias": "real*", "bias_var": "real*",
     "sums": "double*", "values": "double*", "reach": "const double*", "own_mates": "const word*",
     "own_scale": "const double*", "own_scale_var": "const double*",
+    # Of the noise of the partners and of the rows, and how many cells tell of the latter; 0 where all are as the
+    # relation, and where it is not learned.
+    "partner_precision": "const double*", "precision": "double*", "noise_cells": "const double*",
 }  # fmt: skip
 #: those of its fields that kernels over cells are given as parameters (CELL_PARAMETERS in cells.cu), in their order,
 CELL_FIELDS = (
     "layout", "value_type", "nowhere", "valued", "center", "inverse_scale", "zero_weight", "indptr", "partner", "value",
-    "weight", "members", "parameters", "tasks", "pairs", "partner_bias", "sums", "values",
+    "weight", "members", "parameters", "tasks", "pairs", "partner_bias", "partner_precision", "sums", "values",
 )  # fmt: skip
 #: and a pass over the rows of a set.
 PASS_FIELDS = {
@@ -69,8 +72,8 @@ PASS_FIELDS = {
     "bias_prior_precision": "const double*", "blocks": "const Block*",
     "row_mean": "double*", "row_var": "double*", "row_bias": "double*", "row_bias_var": "double*",
     "old_mean": "double*", "old_var": "double*", "old_bias": "double*", "old_bias_var": "double*",
-    "before": "double*", "after": "double*", "worth": "double*", "ratio": "double*", "busy": "int*", "n_busy": "int*",
-    "totals": "double*", "room": "double*",
+    "row_scale": "double*", "before": "double*", "after": "double*", "worth": "double*", "ratio": "double*",
+    "busy": "int*", "n_busy": "int*", "totals": "double*", "room": "double*",
 }  # fmt: skip
 BLOCK, PASS = (
     np.dtype([(name, np.float64 if kind == "double" else np.int64) for name, kind in fields.items()])

@@ -73,6 +73,12 @@ class DeviceState(HostState):
                 self._there[layer] = self._there[layer].astype(bias.dtype)
             bias += self._there[layer] * bias.dtype.type(step[layer])
 
+    def scale_noise(self, factors: Floats) -> None:
+        """ρ ← f ρ."""
+        state = self._writable()
+        for layer in np.flatnonzero(factors != 1.0).tolist():
+            state.precision[layer] *= factors[layer]
+
     def leap(self, slot: str, length: float) -> tuple[Floats, Floats]:
         """ū ← ū + length (ū − what was kept), and so the biases."""
         state, old, xp = self._writable(), self._kept[slot], self._xp
@@ -97,8 +103,8 @@ class DeviceState(HostState):
 
     def _with_factors(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:
         """Take other factors; whoever keeps the old ones goes on with them."""
-        old = self._state
-        self._state = State(mean, var, [b.copy() for b in old.bias_mean], [b.copy() for b in old.bias_var])
+        others = ([a.copy() for a in group] for group in self._state.groups()[2:])
+        self._state = State(mean, var, *others)
         return self._factor_sums(mean, var)
 
     def _factor_sums(self, mean: list[Array], var: list[Array]) -> tuple[Floats, Floats]:

@@ -5,13 +5,14 @@
 #define CELL_PARAMETERS                                                                                                \
     word layout, word value_type, word nowhere, word valued, word center, word inverse_scale, word zero_weight,        \
         word indptr, word partner, word value, word weight, word members, word parameters, word tasks, word pairs,     \
-        word partner_bias, word sums, word values
+        word partner_bias, word partner_precision, word sums, word values
 #define HELD_CELLS                                                                                                     \
     {                                                                                                                  \
         (int)layout, (int)value_type, (int)nowhere, valued != 0, number_of(center), number_of(inverse_scale),          \
             (real)number_of(zero_weight), (const word*)indptr, (const int*)partner, (const void*)value,                \
             (const float*)weight, (const int*)members, (const double*)parameters, (const Task*)tasks,                  \
-            (const real*)pairs, (const real*)partner_bias, (double*)sums, (double*)values                              \
+            (const real*)pairs, (const real*)partner_bias, (const double*)partner_precision, (double*)sums,            \
+            (double*)values                                                                                            \
     }
 
 struct Held {
@@ -27,6 +28,7 @@ struct Held {
     const double* parameters;
     const Task* tasks;
     const real *pairs, *partner_bias;
+    const double* partner_precision;
     double *sums, *values;
 };
 
@@ -40,7 +42,7 @@ struct Raw {  // a cell as it lies in memory: nothing is done with it until it m
 
 struct Cell {
     int partner;     // `nowhere` if there is no such cell
-    real x, times;   // standardised value; how many cells it stands for
+    real x, times;   // standardised value; how many cells it stands for, times the precision of its partner
     real bias, bias_var;  // of the partner
 };
 
@@ -94,6 +96,9 @@ DEVICE Cell settle_cell(const Held& block, const Raw& raw) {
     cell.partner = raw.partner;
     cell.x = (real)((x - block.center) * block.inverse_scale);
     cell.times = raw.times;
+#if KIND == WEIGHED_SQUARES_KIND
+    if (block.partner_precision != 0) cell.times = (real)(raw.times * block.partner_precision[cell.partner]);
+#endif
     cell.bias = block.partner_bias[2 * (word)cell.partner];
     cell.bias_var = block.partner_bias[2 * (word)cell.partner + 1];
     return cell;
@@ -321,7 +326,11 @@ KERNEL BOUNDED(CELL_THREADS, BLOCKS) measure_cells(const Pass* pass, word b, wor
     const Held block = HELD_CELLS;
     const Task task = block.tasks[first_task + warp_of()];
     if (some && !pass->busy[task.slot]) return;
-    const Row own = load_row(pass, b, task.slot);
+    Row own = load_row(pass, b, task.slot);
+#if LEAST_SQUARES
+    // ε² is in every cell as the variance of the row's bias is.
+    own.bias_var += (real)pass->blocks[b].floor;
+#endif
     double total = 0;
     Cells cells(block, pass->rows[at + task.slot], task);
     Cell cell;

@@ -20,7 +20,7 @@ DEVICE Solved solve_narrow(const Pass* pass, word slot, word row, double* U, dou
 #pragma unroll
     for (int i = 0; i < WIDTH; i++) column[i] = 0.0;
     for (int b = 0; b < n_blocks; b++) {
-        const double *S = sums_of(pass, b, slot), scale = pass->blocks[b].scale;
+        const double *S = sums_of(pass, b, slot), scale = scales_of(pass, slot)[b];
 #pragma unroll
         for (int i = 0; i < WIDTH; i++)
             if (i <= lane && there) column[i] += scale * fixed(S + place_of(i, lane));

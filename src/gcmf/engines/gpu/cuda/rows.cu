@@ -59,7 +59,7 @@ KERNEL find_reach(const real* pairs, word d, double* out) {
     if (lane_of() == 0) out[3 * WIDTH] = longest;
 }
 
-// Copy the rows' parameters from the state.
+// Copy the rows' parameters from the state; `row_scale` is τ ρ_i, by which the sums of a row are multiplied.
 KERNEL load_rows(const Pass* pass, word at, word n) {
     word slot = warp_of();
     if (slot >= n) return;
@@ -73,8 +73,10 @@ KERNEL load_rows(const Pass* pass, word at, word n) {
         pass->row_var[slot * WIDTH + k] = there ? (double)pass->var[from] : 0.0;
     }
     for (int b = lane_of(); b < n_blocks; b += 32) {
-        pass->row_bias[slot * n_blocks + b] = pass->blocks[b].bias[row];
-        pass->row_bias_var[slot * n_blocks + b] = pass->blocks[b].bias_var[row];
+        const Block& block = pass->blocks[b];
+        pass->row_bias[slot * n_blocks + b] = block.bias[row];
+        pass->row_bias_var[slot * n_blocks + b] = block.bias_var[row];
+        pass->row_scale[slot * n_blocks + b] = block.precision != 0 ? block.scale * block.precision[row] : block.scale;
     }
 }
 
@@ -211,9 +213,9 @@ KERNEL write_rows(const Pass* pass, word at, word n, word some) {
     }
 }
 
-// The value of the cells of wanted blocks after the step, into (n, B). Least squares: Σ [(x − m)² + v], which cancellation
-// spoils where residuals are small: such rows are `busy` afterwards in block b. Others: the value before, less half of
-// what the quadratic form has grown by.
+// The value of the cells of wanted blocks after the step, into (n, B). Least squares: Σ σ_j [(x − m)² + v + ε²], which
+// cancellation spoils where residuals are small: such rows are `busy` afterwards in block b. Others: the value before,
+// less half of what the quadratic form has grown by.
 KERNEL bound_rows(const Pass* pass, word b, word n, double* out) {
     word slot = warp_of(), own = slot * pass->n_blocks + b;
     if (slot >= n) return;
@@ -222,11 +224,27 @@ KERNEL bound_rows(const Pass* pass, word b, word n, double* out) {
                            pass->row_bias[own], pass->row_bias_var[own]);
     if (lane_of() > 0) return;
     if (pass->blocks[b].least_squares) {
-        out[own] = S[SQUARES] + S[BIAS_SPREAD] + after;
-        pass->busy[slot] = !(out[own] >= PRECISE * S[SQUARES]);
+        double total = S[SQUARES] + S[BIAS_SPREAD] + after;
+        pass->busy[slot] = !(total >= PRECISE * S[SQUARES]);
+        out[own] = total + pass->blocks[b].floor * S[WEIGHT];
     } else {
         out[own] = S[VALUE] - 0.5 * (after - pass->before[own]) / pass->blocks[b].slope;
     }
+}
+
+// ⟨ρ_i⟩ = (ν/2 + n/2)/(ν/2 + ½ τ Σ_j σ_j e_ij) of rows with noise of their own, if they are to be `learning` it from n > 0
+// cells; `totals` has Σ_j σ_j e_ij before, and ⟨ρ_i⟩ times that afterwards.
+KERNEL count_noise(const Pass* pass, word b, word at, word n, word learning) {
+    word slot = (word)blockIdx.x * blockDim.x + threadIdx.x, place = slot * pass->n_blocks + b;
+    if (slot >= n) return;
+    const Block& block = pass->blocks[b];
+    word row = pass->rows[at + slot];
+    double half = block.noise_half, cells = learning ? block.noise_cells[row] : 0.0;
+    if (cells > 0.0) {
+        block.precision[row] = (half + 0.5 * cells) / (half + 0.5 * block.scale * pass->totals[place]);
+        pass->row_scale[place] = block.scale * block.precision[row];
+    }
+    pass->totals[place] *= block.precision[row];
 }
 
 struct Step {  // a vector: how far means have moved
@@ -344,7 +362,7 @@ KERNEL judge_rows(const Pass* pass, word at, word n, word all, word turn) {
         if (block.least_squares) {
             double form = form_of(pass, b, slot, pass->row_mean + slot * WIDTH, pass->row_var + slot * WIDTH,
                                   pass->row_bias[own], pass->row_bias_var[own]);
-            gain += block.slope * (form - pass->before[own]);
+            gain -= 0.5 * pass->row_scale[own] * (form - pass->before[own]);
         } else {
             gain += block.slope * (pass->after[own] - value);
         }

@@ -24,6 +24,9 @@ DEVICE System system_of(const Pass* pass, word slot) {
 
 DEVICE const double* sums_of(const Pass* pass, int b, word slot) { return pass->blocks[b].sums + slot * SUMS; }
 
+// What multiplies the sums of a row in each block: τ ρ_i, or 1.
+DEVICE const double* scales_of(const Pass* pass, word slot) { return pass->row_scale + slot * pass->n_blocks; }
+
 // Whether the row has a bias of its own in block b.
 DEVICE bool is_fitted(const Pass* pass, int b, word slot) {
     return pass->blocks[b].biased != 0 && sums_of(pass, b, slot)[WEIGHT] > 0.0;
@@ -36,6 +39,7 @@ DEVICE void fill_system(const Pass* pass, word slot, word row, const System& s) 
     const double* precision = pass->prior_precision + row * pass->prior_precision_step;
     const double* bias_mean = pass->bias_prior_mean + row * pass->bias_prior_mean_step;
     const double* bias_precision = pass->bias_prior_precision + row * pass->bias_prior_precision_step;
+    const double* scale = scales_of(pass, slot);
     meet();
     for (int k = 0; k < n_u; k++) {
         double* A = s.row(k);
@@ -43,20 +47,20 @@ DEVICE void fill_system(const Pass* pass, word slot, word row, const System& s) 
             double total = j == k ? precision[k] : 0.0;
             for (int b = 0; b < n_blocks; b++) {
                 const double* S = sums_of(pass, b, slot);
-                total += pass->blocks[b].scale * (fixed(S + place_of(k, j)) + (j == k ? fixed(S + SPREAD + k) : 0.0));
+                total += fixed(scale + b) * (fixed(S + place_of(k, j)) + (j == k ? fixed(S + SPREAD + k) : 0.0));
             }
             A[j] = total;
         }
         for (int b = lane; b < n_blocks; b += 32)
-            A[n_u + b] = is_fitted(pass, b, slot) ? pass->blocks[b].scale * sums_of(pass, b, slot)[FIRST + k] : 0.0;
+            A[n_u + b] = is_fitted(pass, b, slot) ? scale[b] * sums_of(pass, b, slot)[FIRST + k] : 0.0;
     }
     for (int k = lane; k < n_u; k += 32) {
         double total = precision[k] * mean[k];
-        for (int b = 0; b < n_blocks; b++) total += pass->blocks[b].scale * sums_of(pass, b, slot)[TARGET + k];
+        for (int b = 0; b < n_blocks; b++) total += scale[b] * sums_of(pass, b, slot)[TARGET + k];
         s.h[k] = total;
     }
     for (int b = lane; b < n_blocks; b += 32) {
-        const double *S = sums_of(pass, b, slot), w = pass->blocks[b].scale;
+        const double *S = sums_of(pass, b, slot), w = scale[b];
         bool fitted = is_fitted(pass, b, slot);
         for (int other = b + 1; other < n_blocks; other++) s.row(n_u + b)[n_u + other] = 0.0;
         s.row(n_u + b)[n_u + b] = fitted ? w * S[WEIGHT] + bias_precision[b] : 1.0;

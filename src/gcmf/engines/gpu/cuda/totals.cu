@@ -66,19 +66,21 @@ KERNEL sum_scaling(const Pass* pass, word b, word n, double* out) {
             double total = 0.0;
             for (word slot = first; slot < end; slot++) {
                 const double* mean = pass->row_mean + slot * WIDTH;
-                total += mean[k] * mean[j] * sums_of(pass, (int)b, slot)[place_of(k, j)];
+                double w = scales_of(pass, slot)[b];
+                total += w * mean[k] * mean[j] * sums_of(pass, (int)b, slot)[place_of(k, j)];
             }
-            out[place_of(k, j)] = pass->blocks[b].scale * total;
+            out[place_of(k, j)] = total;
         }
         double linear = 0.0, square = 0.0;
         for (word slot = first; slot < end; slot++) {
             const double* S = sums_of(pass, (int)b, slot);
             double u = pass->row_mean[slot * WIDTH + k], var = pass->row_var[slot * WIDTH + k];
-            linear += u * (S[TARGET + k] - pass->row_bias[slot * n_blocks + b] * S[FIRST + k]);
-            square += (u * u + var) * (S[place_of(k, k)] + S[SPREAD + k]);
+            double w = scales_of(pass, slot)[b];
+            linear += w * u * (S[TARGET + k] - pass->row_bias[slot * n_blocks + b] * S[FIRST + k]);
+            square += w * (u * u + var) * (S[place_of(k, k)] + S[SPREAD + k]);
         }
-        out[TRIANGLE + k] = pass->blocks[b].scale * linear;
-        out[TRIANGLE + WIDTH + k] = pass->blocks[b].scale * square;
+        out[TRIANGLE + k] = linear;
+        out[TRIANGLE + WIDTH + k] = square;
     }
 }
 
@@ -94,10 +96,42 @@ KERNEL sum_worth(const Pass* pass, word b, word n, double* out) {
             double fitted = pass->row_bias[slot * n_blocks + b] * S[FIRST + k];
             for (int j = 0; j < WIDTH; j++) fitted += S[place_of(k, j)] * mean[j];
             double square = diagonal * u * u, spread = (u * u + var) * S[SPREAD + k] + var * diagonal;
-            gain += u * (S[TARGET + k] - fitted) + 0.5 * (square - spread);
-            energy += square;
+            double w = scales_of(pass, slot)[b];
+            gain += w * (u * (S[TARGET + k] - fitted) + 0.5 * (square - spread));
+            energy += w * square;
         }
-        out[k] = pass->blocks[b].scale * gain;
-        out[WIDTH + k] = pass->blocks[b].scale * energy;
+        out[k] = gain;
+        out[WIDTH + k] = energy;
+    }
+}
+
+// ψ(x) of x > 0: eight steps up, and from there a series, of which the rest is below 3e-14.
+DEVICE double digamma(double x) {
+    double y = x + 8.0, s = 1.0 / (y * y), before = 0.0;
+    for (int k = 0; k < 8; k++) before += 1.0 / (x + k);
+    double rest = 1.0 / 240.0 - s * (1.0 / 132.0 - s * 691.0 / 32760.0);
+    return log(y) - 0.5 / y - s * (1.0 / 12.0 - s * (1.0 / 120.0 - s * (1.0 / 252.0 - s * rest))) - before;
+}
+
+// What `sums_of` in engines/noise.py makes of the precisions of d rows, of which n > 0 cells tell, (6,): one warp for GROUP
+// of them. `half` is ν/2.
+KERNEL sum_noise(const double* precision, const double* cells, word half, word d, double* out) {
+    word group = warp_of(), first = group * GROUP, end = smallest(first + GROUP, d);
+    if (first >= d) return;
+    double sums[6] = {0.0, 0.0, 0.0, 0.0, 0.0, 0.0};
+    for (word row = first + lane_of(); row < end; row += 32) {
+        double rho = precision[row], n = cells[row];
+        if (!(n > 0.0)) continue;
+        double shape = number_of(half) + 0.5 * n, psi = digamma(shape), log_rate = log(shape / rho);
+        sums[0] += rho;
+        sums[1] += psi - log_rate;
+        sums[2] += n * (psi - log_rate);
+        sums[3] += n / rho;
+        sums[4] += 1.0 / rho;
+        sums[5] += shape - log_rate + lgamma(shape) + (1.0 - shape) * psi;
+    }
+    for (int q = 0; q < 6; q++) {
+        double total = sum_of_lanes(sums[q]);
+        if (lane_of() == 0) out[6 * group + q] = total;
     }
 }
