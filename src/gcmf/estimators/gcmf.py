@@ -194,7 +194,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         data = Collection.of(data, caller=f"{type(self).__name__}.fit")
         rng = as_generator(self.random_state)
         self._frame = data.frame
-        model, keeper = None if start is None else start.fitted_, None
+        model, keeper = None if start is None else fitted_of(start, "start="), None
         if self.checkpoint is not None:
             keeper = Checkpoint(self, data, options, model)
         elif resume:
@@ -596,6 +596,17 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _index(self, entity: str, ids: Ids, unknown: Unknown) -> NDArray[np.int64]:
         return locate(self.fitted_.vocabularies[entity], entity, ids, unknown=unknown)
+
+
+def fitted_of(model: object, caller: str) -> Fitted:
+    """What a fitted GCMF found; anything else is refused, a PCA too: it has no named relations to ask for."""
+    if not isinstance(model, GCMF):
+        msg = (
+            f"{caller} takes a fitted gcmf.GCMF. Got {type(model).__name__} instead: fit the same tables with"
+            " gcmf.GCMF, as {('sample', 'feature'): X}."
+        )
+        raise OptionError(msg)
+    return model.fitted_
 
 
 def _position(kind: str, name: str, names: Sequence[str]) -> int:
