@@ -27,7 +27,7 @@ from gcmf.errors import (
     few,
 )
 from gcmf.estimators.answers import Answers
-from gcmf.estimators.asking import is_turned, locate, pair
+from gcmf.estimators.asking import fitted_of, is_turned, locate, pair
 from gcmf.estimators.checkpoints import Checkpoint
 from gcmf.estimators.progress import log_end, log_start, watch
 from gcmf.estimators.tables import (
@@ -596,17 +596,6 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
 
     def _index(self, entity: str, ids: Ids, unknown: Unknown) -> NDArray[np.int64]:
         return locate(self.fitted_.vocabularies[entity], entity, ids, unknown=unknown)
-
-
-def fitted_of(model: object, caller: str) -> Fitted:
-    """What a fitted GCMF found; anything else is refused, a PCA too: it has no named relations to ask for."""
-    if not isinstance(model, GCMF):
-        msg = (
-            f"{caller} takes a fitted gcmf.GCMF. Got {type(model).__name__} instead: fit the same tables with"
-            " gcmf.GCMF, as {('sample', 'feature'): X}."
-        )
-        raise OptionError(msg)
-    return model.fitted_
 
 
 def _position(kind: str, name: str, names: Sequence[str]) -> int:

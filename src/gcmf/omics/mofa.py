@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from gcmf.errors import MissingExtraError, StorageError, UnknownIdError, did_you_mean
-from gcmf.estimators.gcmf import fitted_of
+from gcmf.estimators.asking import fitted_of
 from gcmf.model.newcomers import terms_of
 from gcmf.omics.results import loadings, unit_factors, variance_table
 from gcmf.omics.views import OBSERVATIONS, PerView, divide_columns, read_views

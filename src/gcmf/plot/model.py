@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
 
-from gcmf.estimators.gcmf import fitted_of
+from gcmf.estimators.asking import fitted_of
 from gcmf.plot.style import (
     ACCENT,
     CATEGORY_COLORS,

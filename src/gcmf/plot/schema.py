@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.data.collection import Collection
-from gcmf.estimators.gcmf import fitted_of
+from gcmf.estimators.asking import fitted_of
 from gcmf.plot.style import INK, LIKELIHOOD_COLORS, MUTED, PAPER, Picture, drawn, shortened
 from gcmf.report import tables
 from gcmf.report.layout import layout

@@ -12,8 +12,7 @@ import pandas as pd
 from gcmf.data.collection import Collection
 from gcmf.data.split import draw
 from gcmf.errors import DataError, OptionError
-from gcmf.estimators.asking import is_turned
-from gcmf.estimators.gcmf import fitted_of
+from gcmf.estimators.asking import fitted_of, is_turned
 from gcmf.model.predict import cells_at_a_time, predict_grid, predict_pairs, theta_of
 from gcmf.model.predictive import log_density
 from gcmf.options import check_integer

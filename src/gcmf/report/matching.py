@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
 from gcmf.errors import OptionError
-from gcmf.estimators.gcmf import fitted_of
+from gcmf.estimators.asking import fitted_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

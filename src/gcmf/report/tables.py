@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from gcmf.data.collection import Collection
 from gcmf.errors import MissingExtraError, OptionError, UnknownIdError, did_you_mean
-from gcmf.estimators.gcmf import fitted_of
+from gcmf.estimators.asking import fitted_of
 from gcmf.estimators.tables import explained_table, factor_table, structure_table
 from gcmf.options import check_choice, check_integer
 from gcmf.report.cells import calibration, compare, predicted_vs_observed, reconstruction
