@@ -116,7 +116,7 @@ def random_state(spec, on, rng, dtype):
     layers = [np.asarray(seen & biased) for seen, biased in zip(spec.in_layer, spec.biased, strict=True)]
     bias = [np.where(seen, 0.5 * rng.normal(size=len(seen)), 0.0).astype(dtype) for seen in layers]
     bias_var = [np.where(seen, point * rng.uniform(0.05, 0.4, len(seen)), 0.0).astype(dtype) for seen in layers]
-    if start_noise(spec.noise_cells) is None:
+    if start_noise(spec.noise_cells, spec.n_cells) is None:
         return State(mean, var, bias, bias_var)
     noisy = [np.zeros(len(seen)) if n is None else n for n, seen in zip(spec.noise_cells, spec.in_layer, strict=True)]
     precision = [np.where(n > 0, rng.uniform(0.3, 3.0, len(n)), 1.0) for n in noisy]
@@ -141,7 +141,7 @@ def random_posterior(spec, on, rng, moments):
     )
     alpha_prior = Gamma(spec.alpha_prior, np.full_like(spec.alpha_prior, spec.priors.alpha_rate))
     scales = random_scales(spec, on, rng) if spec.scaled else None
-    noise = start_noise(spec.noise_cells)
+    noise = start_noise(spec.noise_cells, spec.n_cells)
     if noise is not None:
         noise = noise._replace(half=noise.half * rng.uniform(0.3, 3.0, n_layers))
     known = Posterior(alpha, alpha_prior, parameters, prior, on.copy(), moments, scales=scales, noise=noise)

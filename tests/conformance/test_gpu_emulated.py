@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -76,32 +77,35 @@ def test_widths():
     assert [width_of(n, np.dtype("float64")) for n in (0, 16, 33, 65)] == [32, 32, 64, 96]
 
 
-def drawn_rows(make, sample, keys):
+def drawn_rows(make, sample, keys, *, proposing=False):
     """Means and covariances of the rows of the first set over many draws from the same state."""
     given_key, rows = sample.given, []
     for key in keys:
         engine = make(sample.problem, dtype="float64")
         engine.place(sample.state.copy())
-        engine.sweep(0, given_key._replace(key=key))
+        engine.sweep(0, given_key._replace(key=key, proposing=proposing))
         state = engine.fetch()
         rows.append(np.concatenate([state.mean[0], state.bias_mean[0][:, None]], axis=1))
     return np.array(rows)
 
 
 @pytest.mark.parametrize(
-    "likelihood", [Gaussian(), Gaussian("both"), Bernoulli(), NegativeBinomial(), Poisson()], ids=repr
-)
+    "likelihood",
+    [Gaussian("relation"), Gaussian(), Bernoulli(), NegativeBinomial(), Poisson(), "rare ones"], ids=repr,
+)  # fmt: skip
 def test_draws_have_the_moments_of_those_of_the_compiled_engine(likelihood):
     rng = np.random.default_rng(2)
-    x = agree.values(likelihood, (6, 40), rng, scale=0.5)
+    rare = likelihood == "rare ones"
+    likelihood = Bernoulli() if rare else likelihood
+    x = (rng.random((6, 40)) < 0.03).astype(float) if rare else agree.values(likelihood, (6, 40), rng, scale=0.5)
     options = FitOptions(n_factors=2, dtype="float64", priors=agree.PRIORS[3])
     sample = random_sample(Collection([Relation("x", "a", "b", x, likelihood)]), options, rng)
     points = [[np.zeros_like(a) for a in group] for group in (sample.state.var, sample.state.bias_var)]
     sample = replace(sample, state=replace(sample.state, var=points[0], bias_var=points[1]))
     assert bool(sample.state.precision) == (likelihood.noise == "both")
     keys = range(100)
-    ours = drawn_rows(gpu.emulated, sample, keys)
-    theirs = drawn_rows(lambda problem, dtype: CpuEngine(problem, dtype=dtype, n_threads=1), sample, keys)
+    ours = drawn_rows(gpu.emulated, sample, keys, proposing=rare)
+    theirs = drawn_rows(partial(CpuEngine, n_threads=1), sample, keys, proposing=rare)
     error = np.sqrt((ours.var(axis=0) + theirs.var(axis=0)) / len(keys)) + 1e-12
     assert np.abs((ours.mean(axis=0) - theirs.mean(axis=0)) / error).max() < 5.0
     assert np.abs(np.log(ours.std(axis=0).mean() / theirs.std(axis=0).mean())) < 0.15

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from gcmf.engines.base import Swept, is_proposed, stream_key
+from gcmf.engines.base import Swept, proposes, stream_key
 from gcmf.engines.cell_kernels import cell_functions, pack, pack_scaled
 from gcmf.engines.host import HostState, no_scaling, noise_sums
 from gcmf.engines.layout import Layout
@@ -133,7 +133,7 @@ class CpuEngine(HostState):
         if layout.once.any():
             once, relations, times = layout.once, layout.relations[layout.once], layout.times[layout.once]
             work = self._prepare(e, on, given, once)
-            work.draw(self._problem.blocks[e], given.key, e, again=True)
+            work.draw(self._problem.blocks[e], given, e, again=True)
             work.settle()
             totals[..., relations] = times * work.add(work.totals)[..., once]
             if scaling.size:
@@ -208,7 +208,7 @@ class CpuEngine(HostState):
                 self._passes[e, width].blocks.set(b, partner_bias=partner_bias)
         work = self._passes[e, width]
         work.begin(on, prior, wanted)
-        work.draw(blocks, given.key, e)
+        work.draw(blocks, given, e)
         work.rows.set(n_columns=s.mean[e].shape[1])
         work.rows.lend(mean=s.mean[e], var=s.var[e])
         packed = set[int]()  # entity sets
@@ -428,10 +428,10 @@ class _Pass:
         )  # fmt: skip
         self.totals[:], self.sums[:], self.bias_sums[:] = 0.0, 0.0, 0.0
 
-    def draw(self, blocks: tuple[Block, ...], key: int | None, e: int, *, again: bool = False) -> None:
+    def draw(self, blocks: tuple[Block, ...], given: Given, e: int, *, again: bool = False) -> None:
         """Say whether rows are drawn, and with which random numbers: those of a key and an entity set, or others."""
-        drawing = key is not None
-        proposed = [drawing and is_proposed(block.likelihood) for block in blocks]
+        key, drawing = given.key, given.key is not None
+        proposed = [drawing and proposes(block, given) for block in blocks]
         if any(proposed):
             self.rows.set(**row_functions(proposing=True))
         self.rows.set(
@@ -439,7 +439,7 @@ class _Pass:
             key=0 if key is None else stream_key(key, e, again=again),
         )  # fmt: skip
         for b, block in enumerate(blocks):
-            draws = drawing and not block.likelihood.least_squares
+            draws = drawing and not (block.likelihood.least_squares or proposed[b])
             address = draw_chunk_at(block.likelihood, self.rows.working) if draws else 0
             self.blocks.set(b, draw_chunk=address, proposed=proposed[b])
 

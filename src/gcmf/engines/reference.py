@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gcmf.engines.base import MAX_HALVINGS, Swept, is_proposed
+from gcmf.engines.base import MAX_HALVINGS, Swept, proposes
 from gcmf.engines.host import HostState, no_scaling, noise_sums
 from gcmf.engines.order import order_of
 
@@ -69,7 +69,7 @@ class ReferenceEngine(HostState):
         p, (m, v) = given.parameters[block.relation], self._moments(e, i, block, j, given)
         times = times * self._precision(block.layer, i, given) * self._precision(block.other_layer, j, given)
         value = times * (block.likelihood.value(x, m, v, p) + given.floor_of(block.relation))
-        if given.key is None or block.likelihood.trials is None:
+        if given.key is None or block.likelihood.trials is None or proposes(block, given):
             w, wz = block.likelihood.quadratic(x, m, v, p)
             return m, v, times * w, times * wz, value
         n, shift = block.likelihood.trials(x, p)
@@ -212,7 +212,7 @@ class ReferenceEngine(HostState):
         log r = log p(u′, x) − log p(u, x) + log q(u|u′) − log q(u′|u).
         """
         rng, blocks = np.random.default_rng([given.key or 0, e, i]), self._problem.blocks[e]
-        proposed = [b for b, block in enumerate(blocks) if is_proposed(block.likelihood)]
+        proposed = [b for b, block in enumerate(blocks) if proposes(block, given)]
         A, h, seen = self._system(e, i, given, forms)
         n_u, mean, old = int(given.on[e].sum()), np.linalg.solve(A, h), self._get_row(e, i, given)
         noise = np.linalg.solve(np.linalg.cholesky(A).T, rng.standard_normal(len(h)))
@@ -235,7 +235,7 @@ class ReferenceEngine(HostState):
         total = -0.5 * float(precision @ (u - mean) ** 2)
         for b, block in enumerate(self._problem.blocks[e]):
             j, _, w, wz, _ = self._cells[e][b][i][0], *forms[b][1:]
-            if is_proposed(block.likelihood):
+            if proposes(block, given):
                 total += given.slope[block.relation] * float(self._form(e, i, b, given)[-1].sum())
             else:
                 theta = self._moments(e, i, block, j, given)[0]

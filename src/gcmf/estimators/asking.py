@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 MOST_STRANGE = 100
 
 
+def fitted_of(model: Any, caller: str) -> Fitted:
+    """What a fitted GCMF found; anything else is refused, a PCA too: it has no named relations to ask for."""
+    if not hasattr(type(model), "fitted_"):
+        msg = (
+            f"{caller} takes a fitted gcmf.GCMF. Got {type(model).__name__} instead: fit the same tables with"
+            " gcmf.GCMF, as {('sample', 'feature'): X}."
+        )
+        raise OptionError(msg)
+    fitted: Fitted = model.fitted_
+    return fitted
+
+
 def known_at(vocabulary: Vocabulary, entity: str, ids: Any) -> Indices:
     """Return the position of each id, all of them for None; refuse strange ones, which can be folded in."""
     way_out = f"New ones are found by model.fold_in({entity!r}, cells), which answers the same questions."

@@ -27,7 +27,7 @@ from gcmf.errors import (
     few,
 )
 from gcmf.estimators.answers import Answers
-from gcmf.estimators.asking import is_turned, locate, pair
+from gcmf.estimators.asking import fitted_of, is_turned, locate, pair
 from gcmf.estimators.checkpoints import Checkpoint
 from gcmf.estimators.progress import log_end, log_start, watch
 from gcmf.estimators.tables import (
@@ -194,7 +194,7 @@ class GCMF(Answers, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no
         data = Collection.of(data, caller=f"{type(self).__name__}.fit")
         rng = as_generator(self.random_state)
         self._frame = data.frame
-        model, keeper = None if start is None else start.fitted_, None
+        model, keeper = None if start is None else fitted_of(start, "start="), None
         if self.checkpoint is not None:
             keeper = Checkpoint(self, data, options, model)
         elif resume:

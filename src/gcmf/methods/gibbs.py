@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.carried import Carried, part
-from gcmf.engines.base import is_proposed
+from gcmf.engines.base import is_proposed, is_rare
 from gcmf.methods.inclusion import OFF, Inclusion
 from gcmf.methods.walk import Walk
 from gcmf.model import conditionals
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 #: Factors of each set that are decided on in a sweep: each costs about as much as drawing the set.
 N_DECIDED = 1
+#: Rows with rare ones are drawn given Pólya-Gamma weights in every third sweep, and proposed in the others. Proposals
+#: go as far as the posterior is wide; but patterns and scales need weights, and so do rows whose proposals are refused.
+WEIGHED_EVERY = 3
 
 
 class Chain(Carried):
@@ -50,6 +53,8 @@ class Chain(Carried):
             likelihood.least_squares or not (is_proposed(likelihood) or symmetric)
             for likelihood, symmetric in zip(likelihoods, spec.symmetric, strict=True)
         ])  # fmt: skip
+        self._rare = np.array([is_rare(lik, at) for lik, at in zip(likelihoods, spec.offset.tolist(), strict=True)])
+        self._rare_sets = {e for pair, rare in zip(spec.ends, self._rare, strict=True) if rare for e in pair}
         self._inclusion = Inclusion(spec, posterior, wanted=hyper.patterns)
         self._walk = Walk(spec, posterior, ~self._conjugate)
 
@@ -61,12 +66,12 @@ class Chain(Carried):
         key = int(rng.integers(1 << 62))
         if self.hyper.centers is not None:
             posterior = shift_centers(spec, self.engine, posterior, self.hyper.centers, rng)
-        swept = []
+        proposing, swept = self.n % WEIGHED_EVERY != 0, []
         for e in range(len(spec.sizes)):
-            if e in self._inclusion.sets:
+            if e in self._inclusion.sets and not (proposing and e in self._rare_sets):
                 for _ in range(N_DECIDED):
                     posterior = self._inclusion.decided(self.engine, posterior, e, key=key, rng=rng)
-            swept.append(self.engine.sweep(e, given_of(spec, posterior)._replace(key=key)))
+            swept.append(self.engine.sweep(e, given_of(spec, posterior)._replace(key=key, proposing=proposing)))
             posterior = self._silenced(posterior)
         given = given_of(spec, posterior)
         measured = np.fmax.reduce([of_set.measured for of_set in swept])
@@ -78,7 +83,8 @@ class Chain(Carried):
             posterior = draw_centers(spec, self.engine, posterior, self.hyper.centers, rng)
         if posterior.scales is not None:
             sums = np.add.reduce([of_set.scaling for of_set in swept])
-            posterior, gain = conditionals.draw_scales(posterior, self.hyper, sums, self._conjugate, rng)
+            conjugate = self._conjugate & ~(proposing & self._rare)
+            posterior, gain = conditionals.draw_scales(posterior, self.hyper, sums, conjugate, rng)
             measured = measured + np.where(self._summed, gain / given.slope, 0.0)
         posterior = conditionals.draw_parameters(spec, posterior, self.hyper, measured, rng)
         if not self._summed.all():

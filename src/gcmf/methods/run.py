@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 GOOD = "last good sweep"
 #: Sweeps before which no relation is found to have one noise alone.
 EARLY = 20
+#: By how much the mean precision of rows may differ from one before τ takes it.
+NEARLY_ONE = 1e-3
 _HERE = "while another is looked at"
 
 
@@ -88,27 +90,20 @@ class Run:
         if posterior.scales is not None and not pooled:
             sums = np.add.reduce([of_set.scaling for of_set in swept])
             posterior, self.measured = self._scaling.moved(self.engine, posterior, given, self.measured, sums)
-        posterior = update_parameters(spec, self._unit_noise(posterior, swept), self.measured)
-        posterior = update_bias_prior(spec, self._learn_noise(posterior))
+        posterior = self._learn_noise(update_parameters(spec, posterior, self.measured), swept)
+        posterior = update_bias_prior(spec, posterior)
         posterior, self.measured = self._search.tried(self.engine, posterior, self.measured)
         self.posterior = moves.shift(spec, self.engine, posterior)
 
-    def _unit_noise(self, posterior: Posterior, swept: list[Swept]) -> Posterior:
-        """Take the sums of the precisions of rows, and let τ have their mean."""
+    def _learn_noise(self, posterior: Posterior, swept: list[Swept]) -> Posterior:
+        """Take the sums of the precisions of rows, and learn how they are spread."""
         if posterior.noise is None:
             return posterior
         sums = posterior.noise.sums.copy()
         for of_set in swept:
             sums[:, of_set.layers] = of_set.noise
-        unit, factors = noise.unit_mean(posterior.noise._replace(sums=sums))
-        self.engine.scale_noise(factors)
-        self.measured = self.measured * factors.reshape(-1, 2).prod(axis=1)
-        return posterior._replace(noise=unit)
-
-    def _learn_noise(self, posterior: Posterior) -> Posterior:
-        """Learn how the precisions of rows are spread."""
-        if posterior.noise is None:
-            return posterior
+        posterior = self._unit_noise(posterior._replace(noise=posterior.noise._replace(sums=sums)))
+        assert posterior.noise is not None
         pairs = zip(self.spec.likelihoods, posterior.parameters, strict=True)
         variance, early = np.array([-0.5 / kind.slope(p) for kind, p in pairs]), len(self.trace) < EARLY
         learned = noise.update(posterior.noise, variance, early=early)
@@ -121,6 +116,20 @@ class Run:
             step = elbo(self.spec, posterior, self.measured) - before
             self.trace[:] = [bound + step for bound in self.trace]
         return posterior._replace(noise=learned)
+
+    def _unit_noise(self, posterior: Posterior) -> Posterior:
+        """Let τ have the mean of the precisions of rows, if the bound rises: τ may have a prior, or a limit."""
+        assert posterior.noise is not None
+        unit, factors = noise.unit_mean(posterior.noise)
+        if np.abs(factors - 1.0).max() < NEARLY_ONE:
+            return posterior
+        measured = self.measured * factors.reshape(-1, 2).prod(axis=1)
+        moved = update_parameters(self.spec, posterior._replace(noise=unit), measured)
+        if elbo(self.spec, moved, measured) < elbo(self.spec, posterior, self.measured):
+            return posterior
+        self.engine.scale_noise(factors)
+        self.measured = measured
+        return moved
 
     def leap(self, slot: str, length: float) -> float:
         """Go on so many times the step that was made since something was kept there; return the bound."""

@@ -139,8 +139,9 @@ def _draw(engine: Engine, given: Given, rng: np.random.Generator, *, plain: bool
     given = given._replace(priors=tuple(prior._replace(point=True) for prior in given.priors))
     for _ in range(0 if plain else N_TOWARDS):
         engine.sweep(0, given)
-    for _ in range(1 if plain else N_DRAWN):
-        engine.sweep(0, given._replace(key=int(rng.integers(1 << 62))))
+    for n in range(1 if plain else N_DRAWN):
+        # Where ones are rare, rows drawn given weights would stay near the mode, and proposals alone may be refused.
+        engine.sweep(0, given._replace(key=int(rng.integers(1 << 62)), proposing=n % 2 == 0))
 
 
 def _linked(  # noqa: PLR0913 - whose biases, and what is known of them

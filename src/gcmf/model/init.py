@@ -47,7 +47,7 @@ def start(
         alpha_shape = np.broadcast_to(alpha_shape.sum(axis=0), alpha_shape.shape).copy()
     target = np.where(spec.unit_variance[:, None], 1.0, size**-2.0)
     layers = np.zeros(len(spec.biased))
-    noise = start_noise(spec.noise_cells)
+    noise = start_noise(spec.noise_cells, spec.n_cells)
     precision = [] if noise is None else [np.ones(len(array)) for array in bias_mean]
     state = State(mean, var, bias_mean, bias_var, precision)
     alpha = Gamma(alpha_shape, alpha_shape / target)

@@ -42,6 +42,9 @@ class Noise(NamedTuple):
     """Rows that tell of their noise, and their cells, (2M,)."""
     floor: Floats
     """ε² of each relation, (M,): a variance of its cells that nothing explains; zero where rows have no noise."""
+    rest: Floats
+    """log ρ of the rows that do not tell of their noise, (2M,), and how many cells they have, (2M,)."""
+    n_rest: Floats
 
 
 class RowNoise(NamedTuple):
@@ -112,14 +115,19 @@ def cells_of_noise(side: Side, number: int, likelihood: Likelihood) -> Floats | 
     return np.where(side.varying(), side.weights(), 0.0)
 
 
-def start(cells: Sequence[Floats | None]) -> Noise | None:
-    """Where a fit begins: rows are as precise as their relation. `cells`: per layer, how many tell of each row."""
+def start(cells: Sequence[Floats | None], n_all: Floats) -> Noise | None:
+    """Where a fit begins: rows are as precise as their relation.
+
+    `cells`: per layer, how many tell of each row; `n_all`: of all cells of each relation, (M,).
+    """
     n_rows = np.array([0 if n is None else np.count_nonzero(n) for n in cells], dtype=float)
     n_cells = np.array([0.0 if n is None else n.sum() for n in cells])
     half = np.where(n_rows > 0, FIRST_HALF, np.inf)
     # The data have unit variance.
     floor = np.where((n_rows > 0).reshape(-1, 2).any(axis=1), FLOOR, 0.0)
-    return Noise(half, np.zeros((N_SUMS, len(cells))), n_rows, n_cells, floor) if (n_rows > 0).any() else None
+    sums, rest = np.zeros((N_SUMS, len(cells))), np.zeros(len(cells))
+    n_rest = np.repeat(n_all, 2) - n_cells
+    return Noise(half, sums, n_rows, n_cells, floor, rest, n_rest) if (n_rows > 0).any() else None
 
 
 def unit_mean(noise: Noise) -> tuple[Noise, Floats]:
@@ -134,11 +142,11 @@ def unit_mean(noise: Noise) -> tuple[Noise, Floats]:
     logs, n = np.log(mean), noise.n_rows
     sums = [rho / mean, log - n * logs, n_log - noise.n_cells * logs, n_inverse * mean, inverse * mean,
             entropy - n * logs]  # fmt: skip
-    return noise._replace(sums=np.array(sums)), 1.0 / mean
+    return noise._replace(sums=np.array(sums), rest=noise.rest - logs), 1.0 / mean
 
 
 def update(noise: Noise, variance: Floats, *, early: bool) -> Noise:
-    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; where the bound gains nothing, rows take the noise of their relation.
+    """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that gain nothing by it have the noise of their relation.
 
     Not `early`, before factors have found what tells rows apart. `variance` is 1/⟨τ⟩ of each relation, (M,). ε² follows
     the mean noise variance of a relation downwards: so the bound rises.
@@ -164,7 +172,7 @@ def _expected(noise: Noise) -> Floats:
     there = np.isfinite(noise.half)
     h, n, (rho, log, n_log, _, _, entropy) = noise.half[there], noise.n_rows[there], noise.sums[:, there]
     prior = n * (h * np.log(h) - gammaln(h)) + (h - 1.0) * log - h * rho
-    return np.asarray(prior + entropy + 0.5 * n_log)
+    return np.asarray(prior + entropy + 0.5 * (n_log + noise.n_rest[there] * noise.rest[there]))
 
 
 def _gains(noise: Noise) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from gcmf.errors import MissingExtraError, StorageError, UnknownIdError, did_you_mean
+from gcmf.estimators.asking import fitted_of
 from gcmf.model.newcomers import terms_of
 from gcmf.omics.results import loadings, unit_factors, variance_table
 from gcmf.omics.views import OBSERVATIONS, PerView, divide_columns, read_views
@@ -86,11 +87,12 @@ def export_mofa(
 
 def _views(model: GCMF, samples: str) -> dict[str, str]:
     """Entity set of the features of each view, by relation."""
-    entities = model.schema_.entities
+    schema = fitted_of(model, "export_mofa").schema
+    entities = schema.entities
     if samples not in entities:
         msg = f"No entity set is named {samples!r}; there are: {', '.join(entities)}.{did_you_mean(samples, entities)}"
         raise UnknownIdError(msg)
-    ends = [(r.name, r.rows, r.cols) for r in model.schema_.relations]
+    ends = [(r.name, r.rows, r.cols) for r in schema.relations]
     return {name: cols if rows == samples else rows for name, rows, cols in ends if samples in (rows, cols)}
 
 

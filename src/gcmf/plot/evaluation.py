@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from gcmf.errors import OptionError
 from gcmf.io.evaluate import MEASURES
 from gcmf.io.variants import GROUP
 from gcmf.plot.style import ACCENT, FAINT, MUTED, ROLE_COLORS, new_figure, styled
@@ -32,6 +33,9 @@ def evaluation(table: pd.DataFrame) -> Figure:
     A point is the error of a method minus that of the whole model, the bar twice its standard error over the folds.
     Right of zero, predictions are worse: what was left out helps. A bar that does not reach zero is no chance.
     """
+    if not {"relation", "method", "difference"} <= set(getattr(table, "columns", ())):
+        msg = f"evaluation takes the table that gcmf.evaluate returns. Got {type(table).__name__} instead."
+        raise OptionError(msg)
     groups = [(str(name), lines[lines["method"] != GROUP]) for name, lines in table.groupby("relation", sort=False)]
     heights = [max(len(lines), 1) for _, lines in groups]
     with styled():

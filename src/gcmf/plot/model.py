@@ -9,6 +9,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.patches import FancyBboxPatch
 from matplotlib.ticker import MaxNLocator
 
+from gcmf.estimators.asking import fitted_of
 from gcmf.plot.style import (
     ACCENT,
     CATEGORY_COLORS,
@@ -209,9 +210,10 @@ def structure(model: GCMF, *, ax: Axes | None = None) -> Picture:
     In the rows of entity sets, the strength is its activity, as in `model.structure()`; in those of relations, what it
     adds to the variance explained, relative to the largest. A gray cell: the factor is switched off there.
     """
-    n_rows = len(model.schema_.entities) + len(model.schema_.relations)
+    schema = fitted_of(model, "structure").schema
+    n_rows = len(schema.entities) + len(schema.relations)
     size = 2.2 + min(0.38 * model.n_factors_active_, WIDEST), 1.5 + min(0.42 * n_rows, HIGHEST)
-    beside = room_for([*model.schema_.entities, *(relation.name for relation in model.schema_.relations)])
+    beside = room_for([*schema.entities, *(relation.name for relation in schema.relations)])
     return drawn(ax, (max(4.5, size[0]) + beside, size[1]), lambda axes: draw_structure(axes, model))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gcmf.data.collection import Collection
+from gcmf.estimators.asking import fitted_of
 from gcmf.plot.style import INK, LIKELIHOOD_COLORS, MUTED, PAPER, Picture, drawn, shortened
 from gcmf.report import tables
 from gcmf.report.layout import layout
@@ -27,7 +28,7 @@ MOST_LINES = 4
 
 def schema(of: Collection | GCMF, *, ax: Axes | None = None) -> Picture:
     """Draw the schema of a collection or of a fitted model: entity sets with sizes, relations with kinds."""
-    places = layout(of.schema if isinstance(of, Collection) else of.schema_)
+    places = layout(_schema_of(of))
     # Names on lines need room between the sets that they join, also in a long chain.
     width, height = np.clip(2.4 * np.ptp(places, axis=0) + [1.6, 2.6], [6.0, 2.8], [14.0, 9.0]).tolist()
     return drawn(ax, (width, height), lambda axes: draw_schema(axes, of))
@@ -35,7 +36,7 @@ def schema(of: Collection | GCMF, *, ax: Axes | None = None) -> Picture:
 
 def draw_schema(ax: Axes, of: Collection | GCMF) -> None:
     """Draw the schema into given axes: a line or loop per relation, or one for all where many join the same sets."""
-    schema = of.schema if isinstance(of, Collection) else of.schema_
+    schema = _schema_of(of)
     sizes, notes = _facts(tables.schema(of))
     places = layout(schema)
     middle: dict[str, Any] = {"ha": "center", "va": "center"}
@@ -60,6 +61,10 @@ def draw_schema(ax: Axes, of: Collection | GCMF) -> None:
     ax.set_xlim(low[0] - 0.3, high[0] + 0.3)
     ax.set_ylim(low[1] - margin, high[1] + margin)
     ax.axis("off")
+
+
+def _schema_of(of: Collection | GCMF) -> Schema:
+    return of.schema if isinstance(of, Collection) else fitted_of(of, "schema").schema
 
 
 def _groups(schema: Schema) -> dict[tuple[int, int], list[RelationSchema]]:

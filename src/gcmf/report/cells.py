@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,14 +12,12 @@ import pandas as pd
 from gcmf.data.collection import Collection
 from gcmf.data.split import draw
 from gcmf.errors import DataError, OptionError
-from gcmf.estimators.asking import is_turned
+from gcmf.estimators.asking import fitted_of, is_turned
 from gcmf.model.predict import cells_at_a_time, predict_grid, predict_pairs, theta_of
 from gcmf.model.predictive import log_density
 from gcmf.options import check_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
     from gcmf.estimators.gcmf import GCMF
@@ -55,8 +54,8 @@ def held_cells(model: GCMF, data: Any, relation: str | None, *, most: int = MOST
 
     Without a name it is the first relation of the data that the model has. Cells of strangers are left out.
     """
+    known = [r.name for r in fitted_of(model, "A picture of cells").schema.relations]
     given = Collection.of(data, caller="data=")
-    known = [r.name for r in model.schema_.relations]
     if relation is None:
         relation = next((name for name in given.relations if name in known), None)
     if relation is None or relation not in given.relations:
@@ -162,9 +161,12 @@ def compare(models: Mapping[str, GCMF], test: Any) -> pd.DataFrame:
     is from the first model, paired cell by cell, and `difference_se` its standard error over cells. Cells that some
     model cannot know are left out for all.
     """
-    if not models:
-        msg = "compare takes a mapping of names to fitted models, such as {'gCMF': model}. It is empty."
+    if not isinstance(models, Mapping) or not models:
+        instead = "It is empty." if isinstance(models, Mapping) else f"Got {type(models).__name__} instead."
+        msg = f"compare takes a mapping of names to fitted models, such as {{'gCMF': model}}. {instead}"
         raise OptionError(msg)
+    for model in models.values():
+        fitted_of(model, "compare")
     given, first = Collection.of(test, caller="test="), next(iter(models.values()))
     lines = []
     for relation in (r.name for r in first.schema_.relations if r.name in given.relations):

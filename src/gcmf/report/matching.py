@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
 from gcmf.errors import OptionError
+from gcmf.estimators.asking import fitted_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,13 +45,13 @@ def _of_models(models: Mapping[str, GCMF]) -> Any:
     if len(models) < 2:
         msg = "stability compares the first of several models with the others: give at least two, by name."
         raise OptionError(msg)
-    (_, first), *others = models.items()
+    (_, first), *others = [(name, fitted_of(model, "stability")) for name, model in models.items()]
     for name, other in others:
-        yield name, _names(first.fitted_), _names(other.fitted_), _between(first.fitted_, other.fitted_)
+        yield name, _names(first), _names(other), _between(first, other)
 
 
 def _of_draws(model: Any) -> Any:
-    fitted: Fitted = model.fitted_
+    fitted = fitted_of(model, "stability")
     if fitted.draws is None:
         msg = "stability takes several models by name, {'seed 0': a, 'seed 1': b}, or one with inference='gibbs'."
         raise OptionError(msg)

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from gcmf.data.collection import Collection
 from gcmf.errors import MissingExtraError, OptionError, UnknownIdError, did_you_mean
+from gcmf.estimators.asking import fitted_of
 from gcmf.estimators.tables import explained_table, factor_table, structure_table
 from gcmf.options import check_choice, check_integer
 from gcmf.report.cells import calibration, compare, predicted_vs_observed, reconstruction
@@ -43,9 +44,10 @@ def schema(of: Collection | GCMF) -> pd.DataFrame:
         sizes = {name: entities.size for name, entities in of.entities.items()}
         cells: list[float] = [of.relations[relation.name].n_cells for relation in found.relations]
     else:
-        found, shares = of.fitted_.schema, of.fitted_.explained.total
-        sizes = {name: len(ids) for name, ids in of.fitted_.vocabularies.items()}
-        cells = _cells_kept(of.fitted_)
+        fitted = fitted_of(of, "schema")
+        found, shares = fitted.schema, fitted.explained.total
+        sizes = {name: len(ids) for name, ids in fitted.vocabularies.items()}
+        cells = _cells_kept(fitted)
     lines = [
         {"relation": r.name, "rows": r.rows, "cols": r.cols, "likelihood": r.likelihood, "symmetric": r.symmetric,
          "n_rows": sizes[r.rows], "n_cols": sizes[r.cols], "cells": cells[m]}
@@ -72,8 +74,9 @@ def structure(model: GCMF) -> pd.DataFrame:
     `value` is the activity in an entity set, and in a relation the share of variance that the factor adds. Factors
     come as they are drawn: shared ones, then those of the same relations together, more of them first, private last.
     """
-    fitted, table = model.fitted_, structure_table(model.fitted_)
-    explained, relations = explained_table(fitted), [r.name for r in fitted.schema.relations]
+    fitted = fitted_of(model, "structure")
+    table, explained = structure_table(fitted), explained_table(fitted)
+    relations = [r.name for r in fitted.schema.relations]
     lines = []
     for factor in _by_subset(table, relations):
         row = table.loc[factor]
@@ -98,7 +101,7 @@ def _by_subset(table: pd.DataFrame, relations: Sequence[str]) -> list[str]:
 
 def variance_explained(model: GCMF) -> pd.DataFrame:
     """Return a line per relation and part ("bias", each factor, "total"): the share of variance that it explains."""
-    table = explained_table(model.fitted_)
+    table = explained_table(fitted_of(model, "variance_explained"))
     parts = ["bias", *(name for name in table.columns if name not in ("bias", "total")), "total"]
     long = table[parts].rename_axis("relation").reset_index()
     return long.melt("relation", var_name="part", value_name="share")
@@ -111,10 +114,11 @@ def convergence(model: GCMF, record: Recorder | None = None) -> pd.DataFrame:
     With a `gcmf.plot.Recorder` that was a callback of the fit also the factors alive, the terms of the bound
     ("term cells", ...) and held-out errors ("error ratings", ...) of the start that was kept.
     """
+    fitted = fitted_of(model, "convergence")
     trace = np.asarray(model.elbo_trace_, dtype=np.float64)
     best = trace.max(initial=-np.inf)
     table = pd.DataFrame({"sweep": np.arange(1, len(trace) + 1), "bound": trace, "below": best - trace})
-    table.attrs["objective"] = model.fitted_.objective
+    table.attrs["objective"] = fitted.objective
     if record is None:
         return table
     kept = record.table()
@@ -132,7 +136,7 @@ def loadings(model: GCMF, factor: str, entity: str | None = None, *, n: int = 10
     A line has the entity set, the id, its mean, and its standard deviation. `entity` asks for one set only.
     """
     check_integer("n", n, 1)
-    fitted = model.fitted_
+    fitted = fitted_of(model, "loadings")
     k = factor_index(fitted, factor)
     wanted = fitted.schema.entities if entity is None else (entity,)
     parts = []
@@ -168,7 +172,7 @@ def embedding(
     order of the model, or a Series or mapping by id, in which those missing have no color.
     """
     check_choice("method", method, ("factors", "pca", "tsne", "umap"))
-    fitted = model.fitted_
+    fitted = fitted_of(model, "embedding")
     e, ids = fitted.schema.entity_index(entity), fitted.vocabularies[entity].ids
     table = factor_table(fitted, entity)
     living = table[[name for name, on in zip(table.columns, fitted.structure.on[e], strict=False) if on]]

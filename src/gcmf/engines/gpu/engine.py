@@ -216,7 +216,7 @@ class GpuEngine(DeviceState):
         s, blocks, width = self._state, self._problem.blocks[e], width_of(len(on), self._dtype)
         work = self._pass_of(e, width)
         work.begin(on.astype(np.int64), given.priors[e])
-        work.draw(given.key, e, guarded=self._guarded[e], again=again)
+        work.draw(given, e, guarded=self._guarded[e], again=again)
         work.set(n_columns=s.mean[e].shape[1])
         work.lend(mean=s.mean[e], var=s.var[e])
         partners, packed = list[_Partners](), set[int]()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gcmf.engines.base import MAX_HALVINGS, is_proposed, stream_key
+from gcmf.engines.base import MAX_HALVINGS, proposes, stream_key
 from gcmf.engines.gpu.source import (
     BLOCK,
     CELL_FIELDS,
@@ -26,7 +26,7 @@ from gcmf.engines.noise import N_SUMS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gcmf.engines.base import Block, RowPrior
+    from gcmf.engines.base import Block, Given, RowPrior
     from gcmf.engines.gpu.device import Device, DeviceArray
     from gcmf.engines.gpu.layout import Batch, HeldCells, Plan
     from gcmf.engines.gpu.streaming import Courier
@@ -137,12 +137,13 @@ class Pass:
             self._record[name] = self.packet.add(values)
         self._record[f"{name}_step"] = values.shape[1] if each else 0
 
-    def draw(self, key: int | None, e: int, *, guarded: bool, again: bool = False) -> None:
+    def draw(self, given: Given, e: int, *, guarded: bool, again: bool = False) -> None:
         """Say whether rows are drawn, and with which random numbers."""
-        self.drawing = key is not None
+        key, self.drawing = given.key, given.key is not None
         self.guarded = guarded and not self.drawing
-        proposed = [self.drawing and is_proposed(block.likelihood) for block in self._of_blocks]
-        self._drawn = [self.drawing and block.likelihood.trials is not None for block in self._of_blocks]
+        proposed = [self.drawing and proposes(block, given) for block in self._of_blocks]
+        weighed = [self.drawing and block.likelihood.trials is not None for block in self._of_blocks]
+        self._drawn = [drawn and not by_rule for drawn, by_rule in zip(weighed, proposed, strict=True)]
         self.blocks["proposed"], self.proposing = proposed, any(proposed)
         # What mild cells are worth before a step is asked for later, if at all.
         self.blocks["valued"] = ~(self.guarded & self.blocks["mild"].astype(bool))
