@@ -20,8 +20,8 @@ from gcmf.errors import DataError
 
 #: Of each kind and precision; more than there are kinds of hostility.
 N_SEEDS = 36
-#: Of the worlds whose answers are compared, with everything among them that a world may have.
-WORLDS = (0, 9, 24, 31, 93)
+#: The first worlds whose answers are compared: each thing that a world may have is certain in one of them.
+WORLDS = range(7)
 
 
 @pytest.mark.parametrize("dtype", MARGINS)

@@ -95,7 +95,7 @@ def bounded(likelihood: Likelihood, draws: Floats) -> Floats:
     if np.isinf(likelihood.widest):
         return draws
     low, middle, high = np.quantile(draws, (0.16, 0.5, 0.84), axis=0)
-    return np.minimum(draws, middle + 3.0 * np.minimum((high - low) / 2.0, np.sqrt(likelihood.widest)))
+    return np.asarray(np.minimum(draws, middle + 3.0 * np.minimum((high - low) / 2.0, np.sqrt(likelihood.widest))))
 
 
 def _at_most(likelihood: Likelihood, draws: Floats, mean: Floats) -> Floats:
@@ -103,7 +103,7 @@ def _at_most(likelihood: Likelihood, draws: Floats, mean: Floats) -> Floats:
     if np.isinf(likelihood.widest):
         return mean
     middle = np.median(draws, axis=0)
-    return np.minimum(mean, likelihood.mean(middle, np.full_like(middle, likelihood.widest)))
+    return np.asarray(np.minimum(mean, likelihood.mean(middle, np.full_like(middle, likelihood.widest))))
 
 
 def _of_normal(likelihood: Likelihood, theta: Normal) -> tuple[Floats, Floats]:
