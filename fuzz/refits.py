@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import expit
 
 from fuzz.compared import near, predictions, same, thetas, with_factors
 from gcmf import Relation, load
@@ -40,7 +41,7 @@ def folded(case: Case) -> None:
     """Who is known, folded in with all its cells under another name, has the same predictions; also in company.
 
     Beside a draw, a row that is folded in and the row that was drawn have the same distribution: of a sampled model,
-    the means of θ over draws are near, by what θ varies.
+    the means of θ over draws are near, by what θ varies; of 0/1 cells those of σ(θ), as no cell tells -10 from -13.
     """
     name = str(case.rng.choice(list(case.world.ids)))
     tables = [t for t in case.world.tables if name in t.ends]
@@ -65,10 +66,11 @@ def folded(case: Case) -> None:
 
 
 def _told(case: Case, model: GCMF, t: Table, ids: Any, side: int) -> tuple[Floats, Floats]:  # noqa: ANN401 - ids
-    """Predictions of some entities with others, of a sampled model θ; and by how much they may differ."""
+    """Predictions of some entities with others, of a sampled model θ or σ(θ); and by how much they may differ."""
     ids = ids[::-1] if side else ids
     if case.sampled:
         theta = thetas(model, t, *ids)
+        theta = expit(theta) if t.likelihood.name == "bernoulli" else theta
         mean, margin = theta.mean(axis=0), FOLDED + DRAWN * theta.std(axis=0)
     else:
         mean, std = model.predict(t.name, *ids, grid=True, return_std=True)
