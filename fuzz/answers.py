@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
-from fuzz.laws import LAWS, Case
+from fuzz.compared import Case
+from fuzz.laws import LAWS
 from fuzz.worlds import FEATURES, World, draw_world
 from gcmf.errors import ConvergenceWarning, GcmfError, ModelWarning
 

@@ -170,7 +170,7 @@ def recommend(
 def _draw_scorer(fitted: Fitted, draws: Draws, q: Question, which: int | None) -> Callable[[slice], Array]:
     """What scores a block of those asked with all candidates of a sampled model, as `predict` and `sample` have it."""
     likelihood, some = fitted.likelihoods[q.m], range(draws.n) if which is None else [which]
-    held = len(some) if q.by in QUANTILE else 1
+    summed = q.by not in QUANTILE and (likelihood.least_squares or which is not None)
 
     def theta(asked: Indices, items: Indices, s: int) -> Array:
         """Of those asked (rows here) and items (columns), in one draw."""
@@ -180,12 +180,12 @@ def _draw_scorer(fitted: Fitted, draws: Draws, q: Question, which: int | None) -
 
     def some_columns(asked: Indices, items: Indices) -> Array:
         each = (theta(asked, items, s) for s in some)
-        if q.by in QUANTILE:
-            values = np.asarray(np.quantile(np.stack(list(each)), QUANTILE[q.by], axis=0, overwrite_input=True))
-        elif likelihood.least_squares or which is not None:
+        if summed:
             values = np.asarray(sum(each)) / len(some)
+        elif q.by in QUANTILE:
+            values = np.asarray(np.quantile(np.stack(list(each)), QUANTILE[q.by], axis=0, overwrite_input=True))
         else:
-            values = drawn_mean(likelihood, (one.astype(np.float64) for one in each))
+            values = drawn_mean(likelihood, np.stack(list(each)).astype(np.float64))
         if fitted.units[q.m] is None or not q.to_rows:
             return values
         center, scale = fitted.measure(q.m, items)
@@ -193,7 +193,7 @@ def _draw_scorer(fitted: Fitted, draws: Draws, q: Question, which: int | None) -
 
     def score(part: slice) -> Array:
         asked = q.asked[part]
-        step = max(BLOCK_OF_DRAWS // (held * len(asked)), 1)
+        step = max(BLOCK_OF_DRAWS // ((1 if summed else len(some)) * len(asked)), 1)
         return np.concatenate([some_columns(asked, q.candidates[start : start + step])
                                for start in range(0, len(q.candidates), step)], axis=1)  # fmt: skip
 
