@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,8 +40,8 @@ FEW = 5
 MANY_SETS = 16
 #: By how much fewer factors are offered where many did not pay: each of a crowd has little to explain.
 FEWER = 4
-#: How often factors are unpacked.
-MAX_UNPACKED = 3
+#: How often factors are looked through for what is packed without a cut that pays, and how many are tried each time.
+MAX_UNPACKED, MAX_CUTS = 3, 4
 #: How often factors that are alike are joined.
 MAX_JOINED = 3
 #: Factors that are tried beyond a cap, to see whether it binds.
@@ -175,21 +175,24 @@ class Variational(Carried):
         return self._try(lambda: join_alike(spec, run.engine, run.posterior), 0)
 
     def _unpack(self) -> bool:
-        """Cut the factors that few of their relations know well, all at once; kept only if the bound is higher.
+        """Cut a factor that entities with and without a relation use unlike, if that costs less than says so.
 
-        Where entities lack some relation, one column can hold what those relations have of their own: each entity
-        uses it for those that it has. What it says of the others is then wrong.
+        Where entities lack some relation, one column can hold what two relations have of their own: each entity uses
+        it for those that it has. What it says of the others is then wrong, and the bound hardly differs.
         """
         run, spec = self._run, self._run.spec
         if not self._switching or spec.common or self._n_unpacked == MAX_UNPACKED:
             return False
-        cuts = structure.cuts(spec, run.posterior)
         room = (most_factors(spec) if self._auto else self._max_factors) - run.posterior.n_factors
+        for unlike, cut in structure.packed(spec, run.posterior, run.engine.fetch())[:MAX_CUTS]:
+            change = partial(moves.restructure, run.engine, run.posterior, [cut])
+            if len(cut.columns) - 1 <= room and self._try(change, 0, worth=unlike):
+                self._max_factors = max(self._max_factors, run.posterior.n_factors)
+                return True
+            if self._interrupted():
+                return False
         self._n_unpacked += 1
-        if not cuts or len(cuts) > room or not self._try(lambda: moves.restructure(run.engine, run.posterior, cuts), 0):
-            return False
-        self._max_factors = max(self._max_factors, run.posterior.n_factors)
-        return True
+        return False
 
     def _widen(self) -> bool:
         """Where all factors are in use, offer relations more: twice as many, and fewer while those do not pay.
@@ -219,10 +222,13 @@ class Variational(Carried):
             lambda: moves.extend(spec, run.engine, run.posterior, on, self._rng, reach=reach), n_more, keep=keep
         )
 
-    def _try(self, change: Callable[[], Posterior | None], n_new: int, *, keep: bool = True) -> bool:
+    def _try(
+        self, change: Callable[[], Posterior | None], n_new: int, *, keep: bool = True, worth: float = 0.0
+    ) -> bool:
         """Make a change, the last `n_new` factors being new; whether it lasts and pays. If not `keep`, it is undone.
 
-        Sweeps of the trial are no part of the trace; the bound of one that is kept becomes its last entry.
+        Sweeps of the trial are no part of the trace; the bound of one that is kept becomes its last entry. A change
+        that is `worth` something beyond the bound may lower it by so much: the level of the trace then follows.
         """
         run, before, bound = self._run, self._run.posterior, -np.inf
         run.keep("before the trial")
@@ -241,8 +247,11 @@ class Variational(Carried):
             self._restructure()
             self._settled_sweep()
             bound = run.bound()
-            pays = bound - run.trace[-1] > max(GROW_GAIN, 10.0 * self._tol * run.size(bound))
             lasts = not _alike(run.posterior, before)
+            if lasts and run.trace[-1] - worth < bound < run.trace[-1]:
+                run.level += run.trace[-1] + worth - bound
+                bound = run.bound()
+            pays = bound - run.trace[-1] > max(GROW_GAIN, 10.0 * self._tol * run.size(bound))
         finally:
             if bound > run.trace[-1] and keep:
                 run.trace[-1] = bound

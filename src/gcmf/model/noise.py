@@ -158,7 +158,7 @@ def update(noise: Noise, variance: Floats, *, early: bool) -> Noise:
     if not early:
         half[there] = np.where(_gains(noise) > 0.0, half[there], np.inf)
     mean = np.where(there, noise.sums[3] / np.where(there, noise.n_cells, 1.0), 1.0).reshape(-1, 2).prod(axis=1)
-    floor = np.minimum(noise.floor, FLOOR * variance * mean)
+    floor = np.where(noise.floor > 0.0, np.minimum(noise.floor, FLOOR * variance * mean), 0.0)
     return noise._replace(half=np.where(half > MOST_HALF, np.inf, half), floor=floor)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from gcmf.engines.base import State
     from gcmf.model.posterior import Posterior, RelationScales
     from gcmf.model.spec import Spec
 
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
-#: The share of a factor's second moment in a set that the data determine where it is known well.
-WELL_KNOWN = 0.6
-#: The share of an entity set that may lack some relations before factors are looked through for what is packed.
-FEW_LACK = 0.05
 #: Which entity sets hold a factor: a column of `on`.
 Column = tuple[bool, ...]
 
@@ -118,38 +115,47 @@ def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, r
     return accepted
 
 
-def cuts(spec: Spec, posterior: Posterior) -> list[Change]:
-    """Cut every factor that is known well in some of its relations and badly in others into those two parts.
+def packed(spec: Spec, posterior: Posterior, state: State) -> list[tuple[float, Change]]:
+    """Cuts of factors that entities with and without a relation use unlike, and the nats G that say so, most first.
 
-    A relation knows a factor as well as the worse known of its two sets: 1 − d exp(mean log ũ)/S. Where the same
-    entities have cells in both parts, there is nothing to be packed.
+    G = ½ [n log s − n₁ log s₁ − n₂ log s₂] with s the mean ⟨u²⟩ of all entities, of those with cells in the relation
+    and of those without: what the prior of the factor would gain by telling the two apart. It is taken for one only if
+    it exceeds log n, twice the usual price of a degree of freedom. The cut parts this relation from the others of the
+    set; relations of other sets go with either.
     """
-    on, sums, d = posterior.on, posterior.moments, spec.n_entities[:, None]
-    variance = np.exp(np.where(on, sums.log_var / d, 0.0))
-    known = np.where(on, 1.0 - d * variance / np.where(on, sums.square, 1.0), 0.0)
-    there, well = reached(spec, posterior), known[spec.sides].min(axis=0) > WELL_KNOWN
-    changes = []
-    for k in range(posterior.n_factors):
-        parts = [np.flatnonzero(there[:, k] & side[:, k]).tolist() for side in (well, ~well)]
-        if all(parts) and _lacking(spec, *parts) > FEW_LACK:
-            columns = [(column, part) for part in parts for column in _parts(len(on), [spec.ends[m] for m in part])]
-            seen = tuple(_within(spec.ends, column, part) for column, part in columns)
-            reach = () if posterior.scales is None else seen
-            changes.append(Change(0.0, k, tuple(column for column, _ in columns), reach=reach))
-    return changes
+    there, cuts = reached(spec, posterior), list[tuple[float, Change]]()
+    for m, side in ((m, side) for m in range(len(spec.ends)) for side in range(2)):
+        e, has = spec.ends[m][side], spec.in_layer[2 * m + side]
+        square = np.asarray(state.mean[e], float) ** 2 + state.var[e]
+        for k in np.flatnonzero(there[m]).tolist():
+            others = [n for n in np.flatnonzero(there[:, k]).tolist() if n != m]
+            beside = [n for n in others if e in spec.ends[n]]
+            if not beside:
+                continue
+            known = np.any([spec.in_layer[2 * n + s] for n in beside for s in range(2) if spec.ends[n][s] == e], axis=0)
+            groups = square[has, k], square[known & ~has, k]
+            unlike = _unlike(*groups)
+            if unlike > np.log(len(groups[0]) + len(groups[1])):
+                away = [n for n in others if n not in beside]
+                ways = [([m], others), ([m, *away], beside)] if away else [([m], others)]
+                cuts += [(unlike, _cut(spec, posterior, k, parts)) for parts in ways]
+    return sorted(cuts, key=lambda cut: -cut[0])
 
 
-def _lacking(spec: Spec, some: list[int], others: list[int]) -> float:
-    """The largest share of an entity set between two groups of relations that has cells in one of them alone."""
-    share = 0.0
-    for e in range(len(spec.sizes)):
-        layers = [
-            [2 * m + side for m in part for side in range(2) if spec.ends[m][side] == e] for part in (some, others)
-        ]
-        if all(layers):
-            seen = [np.any([spec.in_layer[layer] for layer in group], axis=0) for group in layers]
-            share = max(share, float((seen[0] != seen[1]).mean()))
-    return share
+def _unlike(some: Floats, others: Floats) -> float:
+    """G of two groups of squares; 0 where one is empty."""
+    if not (len(some) and len(others)) or not (some.any() and others.any()):
+        return 0.0
+    parts = [len(x) * np.log(x.mean()) for x in (np.concatenate([some, others]), some, others)]
+    return float(0.5 * (parts[0] - parts[1] - parts[2]))
+
+
+def _cut(spec: Spec, posterior: Posterior, k: int, parts: tuple[list[int], list[int]]) -> Change:
+    """Cut factor k into what it is to these two groups of relations."""
+    n_sets = len(posterior.on)
+    columns = [(column, part) for part in parts for column in _parts(n_sets, [spec.ends[m] for m in part])]
+    seen = tuple(_within(spec.ends, column, part) for column, part in columns)
+    return Change(0.0, k, tuple(column for column, _ in columns), reach=() if posterior.scales is None else seen)
 
 
 def single_changes(
