@@ -14,7 +14,7 @@ from strategies import relation
 
 VAGUE = Priors()
 PROPER = Priors(alpha_shape=1.7, alpha_rate=0.6, tau_shape=2.3, tau_rate=0.9)
-GAUSSIAN, JAAKKOLA, LOGISTIC, LOGIT = Gaussian(), Bernoulli("tight"), Bernoulli("cell"), Bernoulli("exact")
+GAUSSIAN, JAAKKOLA, LOGISTIC, LOGIT = Gaussian("relation"), Bernoulli("tight"), Bernoulli("cell"), Bernoulli("exact")
 PAPER, CELL, HYBRID, EXACT = Poisson("paper"), Poisson("cell"), Poisson("tight"), Poisson("exact")
 SIZES = {"a": 5, "b": 4, "c": 6}
 

@@ -7,6 +7,7 @@ import pytest
 
 from gcmf import Collection, Relation
 from gcmf.fit import fit
+from gcmf.likelihoods import Gaussian
 from gcmf.options import FitOptions
 from gcmf.outcome import Status
 
@@ -26,7 +27,8 @@ def test_singular_values_of_one_matrix(shape, sharing):
     x = rng.normal(size=(shape[0], rank)) * [3, 2, 1.5, 1] @ rng.normal(size=(rank, shape[1])) + rng.normal(size=shape)
     # The answer is that of vague priors and of factors that pay for themselves: what is weak stays out.
     options = {"bias": False, "sharing": sharing, "dtype": "float64", "tol": 1e-10, "max_iter": 500, "refined": False}
-    found = fit(Collection([Relation("x", "a", "b", x)]), FitOptions(**options), np.random.default_rng(0), ())
+    data = Collection([Relation("x", "a", "b", x, Gaussian("relation"))])
+    found = fit(data, FitOptions(**options), np.random.default_rng(0), ())
     assert found.status is Status.CONVERGED
     mean, (tau,) = found.state.mean, found.posterior.parameters
     fitted = np.linalg.svd(mean[0] @ mean[1].T, compute_uv=False)[:rank]

@@ -58,6 +58,8 @@ class Run:
         """Added to the bound: a constant that joins what was found under one prior to what is under another."""
         self.n_settled: int | None = None
         """Sweeps after which the structure was settled, if it is: by the bound there runs compare (`Fit.bound`)."""
+        self.waits = True
+        """Whether the noise of rows with few cells waits for factors that explain them."""
         self.drawing: Drawing | None = None
         """For whom the zeros among the engine's cells were drawn, if some were, and not all alike."""
         self._search, self._scaling = Search(spec), Scaling(spec)
@@ -72,6 +74,7 @@ class Run:
 
     def resume(self, state: State, posterior: Posterior) -> None:
         """Go on from this state; sums and precisions follow from it."""
+        self.waits = False
         self.engine.place(state)
         posterior = told(self.engine, posterior, posterior.moments)
         self.posterior = update_bias_prior(self.spec, update_alpha(self.spec, posterior))
@@ -106,7 +109,7 @@ class Run:
         assert posterior.noise is not None
         pairs = zip(self.spec.likelihoods, posterior.parameters, strict=True)
         variance, early = np.array([-0.5 / kind.slope(p) for kind, p in pairs]), len(self.trace) < EARLY
-        learned = noise.update(posterior.noise, variance, early=early)
+        learned = noise.update(posterior.noise, variance, early=early, waits=self.waits)
         gone = np.isinf(learned.half) & np.isfinite(posterior.noise.half)
         if gone.any():
             # The model is another from here on, and its bound lies elsewhere: so does the trace.
@@ -116,6 +119,12 @@ class Run:
             step = elbo(self.spec, posterior, self.measured) - before
             self.trace[:] = [bound + step for bound in self.trace]
         return posterior._replace(noise=learned)
+
+    def release_noise(self) -> bool:
+        """Let rows with few cells have noise of their own from now on; whether any had to wait."""
+        waited = self.waits and self.posterior.noise is not None and noise.has_few_cells(self.posterior.noise).any()
+        self.waits = False
+        return bool(waited)
 
     def _unit_noise(self, posterior: Posterior) -> Posterior:
         """Let τ have the mean of the precisions of rows, if the bound rises: τ may have a prior, or a limit."""
@@ -184,7 +193,7 @@ class Run:
         return {
             "now": self._packed(self._as_kept(), self.engine.fetch()),
             "kept": {slot: self._packed(self._kept[slot], self._fetched(slot)) for slot in others},
-            "trace": np.array(self.trace), "n_settled": self.n_settled,
+            "trace": np.array(self.trace), "n_settled": self.n_settled, "waits": self.waits,
             "search": self._search.pack(), "scaling": self._scaling.pack(),
         }  # fmt: skip
 
@@ -202,7 +211,10 @@ class Run:
             refuse("trace", "is no list of numbers")
         if n_settled is not None and (type(n_settled) is not int or not 1 <= n_settled <= len(trace)):
             refuse("n_settled", "is no sweep of the trace")
-        self.trace[:], self.n_settled = trace.tolist(), n_settled
+        waits = part(values, "waits")
+        if type(waits) is not bool:
+            refuse("waits", "is neither true nor false")
+        self.trace[:], self.n_settled, self.waits = trace.tolist(), n_settled, waits
         self._search.unpack(part(values, "search"))
         self._scaling.unpack(part(values, "scaling"))
         self.keep(GOOD)

@@ -89,7 +89,7 @@ class Variational(Carried):
         still = since > 0 and change <= flat
         if not still or moved or self._restructure() or self._drop_columns():
             return False
-        return not (self._join() or self._grow() or self._unpack() or self._widen())
+        return not (self._join() or self._grow() or self._unpack() or self._widen() or self._run.release_noise())
 
     def _settled_sweep(self, held: int = 0) -> None:
         """An iteration with an α for each factor, and the best scale of each."""

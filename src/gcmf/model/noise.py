@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: ν/2 with which fits begin, and its range: below it one row would decide on the relation's noise; above it the noise
 #: of rows differs by less than 5%, and they have that of their relation from then on.
 FIRST_HALF, LEAST_HALF, MOST_HALF = 5.0, 0.25, 100.0
+#: Rows with fewer cells on average have the noise of their relation until the factors have settled: before, a few cells
+#: that differ much from the others look like noise, and then no factor has to explain them.
+FEW_CELLS = 40.0
 #: ε² as a share of the mean noise variance of a relation: a row or column that the factors meet exactly, as pixels that
 #: are blank in nearly all pictures, would be infinitely precise, and a cell of it that differs infinitely improbable.
 #: Too small costs density without limit, too large ½ log of the excess: log density per cell of digits with a view
@@ -122,12 +125,17 @@ def start(cells: Sequence[Floats | None], n_all: Floats) -> Noise | None:
     """
     n_rows = np.array([0 if n is None else np.count_nonzero(n) for n in cells], dtype=float)
     n_cells = np.array([0.0 if n is None else n.sum() for n in cells])
-    half = np.where(n_rows > 0, FIRST_HALF, np.inf)
+    half = np.where(n_rows > 0, np.where(n_cells < FEW_CELLS * n_rows, MOST_HALF, FIRST_HALF), np.inf)
     # The data have unit variance.
     floor = np.where((n_rows > 0).reshape(-1, 2).any(axis=1), FLOOR, 0.0)
     sums, rest = np.zeros((N_SUMS, len(cells))), np.zeros(len(cells))
     n_rest = np.repeat(n_all, 2) - n_cells
     return Noise(half, sums, n_rows, n_cells, floor, rest, n_rest) if (n_rows > 0).any() else None
+
+
+def has_few_cells(noise: Noise) -> NDArray[np.bool_]:
+    """Which noisy layers have rows with few cells, (2M,)."""
+    return np.isfinite(noise.half) & (noise.n_cells < FEW_CELLS * noise.n_rows)
 
 
 def unit_mean(noise: Noise) -> tuple[Noise, Floats]:
@@ -145,18 +153,19 @@ def unit_mean(noise: Noise) -> tuple[Noise, Floats]:
     return noise._replace(sums=np.array(sums), rest=noise.rest - logs), 1.0 / mean
 
 
-def update(noise: Noise, variance: Floats, *, early: bool) -> Noise:
+def update(noise: Noise, variance: Floats, *, early: bool, waits: bool) -> Noise:
     """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that gain nothing by it have the noise of their relation.
 
-    Not `early`, before factors have found what tells rows apart. `variance` is 1/⟨τ⟩ of each relation, (M,). ε² follows
-    the mean noise variance of a relation downwards: so the bound rises.
+    Not `early`, before factors have found what tells rows apart, nor while rows with few cells wait. `variance` is
+    1/⟨τ⟩ of each relation, (M,). ε² follows the mean noise variance of a relation downwards: so the bound rises.
     """
     half, there = noise.half.copy(), np.isfinite(noise.half)
-    for layer in np.flatnonzero(there).tolist():
+    learned = there & ~(waits & has_few_cells(noise))
+    for layer in np.flatnonzero(learned).tolist():
         gap = (noise.sums[0, layer] - noise.sums[1, layer]) / noise.n_rows[layer] - 1.0
         half[layer] = max(shape_of(gap, MOST_HALF if early else 2.0 * MOST_HALF), LEAST_HALF)
     if not early:
-        half[there] = np.where(_gains(noise) > 0.0, half[there], np.inf)
+        half[learned] = np.where(_gains(noise)[learned[there]] > 0.0, half[learned], np.inf)
     mean = np.where(there, noise.sums[3] / np.where(there, noise.n_cells, 1.0), 1.0).reshape(-1, 2).prod(axis=1)
     floor = np.where(noise.floor > 0.0, np.minimum(noise.floor, FLOOR * variance * mean), 0.0)
     return noise._replace(half=np.where(half > MOST_HALF, np.inf, half), floor=floor)
