@@ -34,7 +34,7 @@ def assert_rises(problem, seed, n_warm):
     assert np.all(steps >= -1e-9)
 
 
-@adversarial(200)
+@adversarial(100)
 @given(drawn=st.data(), seed=st.integers(0, 1000), n_warm=WARM_UPS)
 def test_compiled_sweeps_raise_the_bound(drawn, seed, n_warm):
     tol = drawn.draw(st.sampled_from(TOLERANCES))

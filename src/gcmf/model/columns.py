@@ -65,6 +65,8 @@ def without_idle(spec: Spec, posterior: Posterior) -> Posterior | None:
     """
     regressions, moments, changed = list(posterior.regressions), posterior.moments, False
     for n, regression in enumerate(regressions):
+        if regression.design.layer is None and not posterior.n_factors:
+            continue  # worth nothing yet: factors may still be offered
         gain = np.where(regression.q.by_column > 0, worth(posterior, regression), np.inf)
         idle = np.argsort(gain, kind="stable")[: np.count_nonzero(gain < PRICE)]
         if len(idle):
