@@ -56,7 +56,8 @@ def test_single_table_without_biases_reaches_the_closed_form(sharing):
     X -= X.mean(axis=0)
     model = gcmf.GCMF(6, bias=False, sharing=sharing, dtype="float64", tol=1e-13, max_iter=5000, random_state=0)
     # Without the weak factors and the learned prior, which the closed form does not have.
-    fitted = model._fit({("row", "col"): X}, model._options(refined=False)).fitted_
+    data = [gcmf.Relation("x", "row", "col", X, gcmf.likelihoods.Gaussian("relation"))]
+    fitted = model._fit(data, model._options(refined=False)).fitted_
     assert fitted.n_factors == 3
     half = X.size / 2
     tau = half / ((half - 1) * fitted.noise[0])

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-#: Sweeps between two shifts of centers. The state leaves its engine for one: on a GPU that takes as long as 15 sweeps.
-SHIFT_EVERY = 5
 #: Factors of each set that are decided on in a sweep: each costs about as much as drawing the set.
 N_DECIDED = 1
 #: Rows with rare ones are drawn given Pólya-Gamma weights in every third sweep, and proposed in the others. Proposals
@@ -66,7 +64,7 @@ class Chain(Carried):
         spec, posterior = self.spec, self.posterior
         rng = np.random.default_rng([self._seed, self.n])
         key = int(rng.integers(1 << 62))
-        if self.hyper.centers is not None and self.n % SHIFT_EVERY == 1:
+        if self.hyper.centers is not None:
             posterior = shift_centers(spec, self.engine, posterior, self.hyper.centers, rng)
         proposing, swept = self.n % WEIGHED_EVERY != 0, []
         for e in range(len(spec.sizes)):
