@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -25,7 +24,6 @@ from gcmf.likelihoods import Gaussian, Poisson
 from gcmf.options import FitOptions
 from helpers import random_pattern, random_sample
 from laplace import Laplace
-from remote import RemoteEngine
 from strategies import LIKELIHOODS, PRIORS, adversarial, every_size_may_be_dense, problems, relation, values
 from toys import GAUSSIAN, HYBRID, JAAKKOLA
 
@@ -49,7 +47,6 @@ def cell_by_cell(problem, dtype):
 ENGINES = (
     pytest.param(in_one_go, id="cpu"),
     pytest.param(cell_by_cell, id="cpu, cell by cell"),
-    pytest.param(partial(RemoteEngine, in_one_go), id="remote"),
     pytest.param(cluster.nearby, id="cluster"),
     pytest.param(gpu.on_device, id="gpu", marks=gpu.on_gpu),
     pytest.param(gpu.in_pieces, id="gpu, in pieces", marks=gpu.on_gpu),
@@ -112,7 +109,7 @@ def make_sample(data, options, seed):
 
 @every_engine
 @every_dtype
-@adversarial(60)
+@adversarial(40)
 @given(drawn=st.data(), seed=st.integers(0, 10**6))
 def test_one_iteration_agrees_with_the_reference(make, dtype, drawn, seed):
     data, options = drawn.draw(problems(dtype=dtype))
@@ -121,7 +118,7 @@ def test_one_iteration_agrees_with_the_reference(make, dtype, drawn, seed):
 
 @every_engine
 @every_dtype
-@adversarial(30)
+@adversarial(20)
 @given(drawn=st.data(), seed=st.integers(0, 10**6))
 def test_several_iterations_agree_with_the_reference(make, dtype, drawn, seed):
     """What engines lose in a sweep does not grow in the next ones."""
@@ -132,7 +129,7 @@ def test_several_iterations_agree_with_the_reference(make, dtype, drawn, seed):
 @every_engine
 @every_dtype
 @pytest.mark.parametrize("noise", ["rows", "cols", "both"])
-@adversarial(15)
+@adversarial(10)
 @given(drawn=st.data(), seed=st.integers(0, 10**6))
 def test_noise_of_rows_and_columns_agrees_with_the_reference(make, dtype, noise, drawn, seed):
     likelihoods = [Gaussian(noise), Gaussian(noise), *LIKELIHOODS]
@@ -157,7 +154,7 @@ def test_guards_know_the_noise_of_rows(make):
 
 
 @every_engine
-@adversarial(30)
+@adversarial(20)
 @given(problem=problems(inference="map", priors=PRIORS[3]), seed=st.integers(0, 10**6))
 def test_point_estimates_agree_with_the_reference(make, problem, seed):
     assert_agree(make_sample(*problem, seed), make, 1e-10)
