@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parents[1] / "docs" / "tutorials"
 SAYS = {
     "recommender": ["5 factors: 2 shared by all relations; 2 private to ratings; 1 private to tags."],
     "omics": ["rna, atac, mutations", "rna, atac", "<td>rna</td>", "<td>mutations</td>"],
-    "database": ["relation ratings: reader × book (gaussian)", "2 active factors", "biases only"],
+    "database": ["relation ratings: reader × book (gaussian)", "3 active factors", "biases only"],
 }
 
 

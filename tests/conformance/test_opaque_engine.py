@@ -14,6 +14,7 @@ from edge_cases import DATA, assert_sound, fitted
 from gcmf import GCMF, Collection, Relation, Status
 from gcmf.engines import select
 from gcmf.fit import fit
+from gcmf.methods.variational import MAX_UNPACKED
 from gcmf.model.spec import build
 from gcmf.options import FitOptions
 from remote import OPERATIONS, RemoteEngine
@@ -127,7 +128,9 @@ def test_the_state_does_not_pass_between_the_processes(engines):
         # Fetched for the trials with hidden cells, which have engines of their own, and at the end; to open up, once
         # more.
         opened = run.posterior.pattern is not None
-        assert (engine.calls["place"], engine.calls["fetch"]) == (1 + opened, 2 + opened)
+        assert engine.calls["place"] == 1 + opened
+        # Where entities lack some relation, factors are also looked through for what is packed.
+        assert 2 + opened <= engine.calls["fetch"] <= 2 + opened + MAX_UNPACKED
         assert engine.calls["transform"] > 1
         assert engine.calls["extend"] >= 1
         assert engine.calls["sweep"] >= 3 * len(run.trace)

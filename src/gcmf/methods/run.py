@@ -42,6 +42,7 @@ class _Kept(NamedTuple):
     posterior: Posterior
     measured: NDArray[np.float64]
     level: float
+    moved: float
 
 
 class Run:
@@ -56,6 +57,8 @@ class Run:
         """The bound after every sweep."""
         self.level = 0.0
         """Added to the bound: a constant that joins what was found under one prior to what is under another."""
+        self.moved = 0.0
+        """By how much the trace was moved since the first sweep, to where another model has its bound."""
         self.n_settled: int | None = None
         """Sweeps after which the structure was settled, if it is: by the bound there runs compare (`Fit.bound`)."""
         self.waits = True
@@ -116,9 +119,14 @@ class Run:
             before = elbo(self.spec, posterior, self.measured)
             posterior = posterior._replace(noise=learned)
             self.measured = self.engine.measure(given_of(self.spec, posterior))
-            step = elbo(self.spec, posterior, self.measured) - before
-            self.trace[:] = [bound + step for bound in self.trace]
+            self._move_trace(self.moved + elbo(self.spec, posterior, self.measured) - before)
         return posterior._replace(noise=learned)
+
+    def _move_trace(self, moved: float) -> None:
+        """Let the trace be moved by so much since the first sweep."""
+        step, self.moved = moved - self.moved, moved
+        if step:
+            self.trace[:] = [bound + step for bound in self.trace]
 
     def release_noise(self) -> bool:
         """Let rows with few cells have noise of their own from now on; whether any had to wait."""
@@ -134,7 +142,7 @@ class Run:
             return posterior
         measured = self.measured * factors.reshape(-1, 2).prod(axis=1)
         moved = update_parameters(self.spec, posterior._replace(noise=unit), measured)
-        if elbo(self.spec, moved, measured) < elbo(self.spec, posterior, self.measured):
+        if not elbo(self.spec, moved, measured) >= elbo(self.spec, posterior, self.measured):
             return posterior
         self.engine.scale_noise(factors)
         self.measured = measured
@@ -221,17 +229,19 @@ class Run:
 
     @staticmethod
     def _packed(kept: _Kept, state: State) -> dict[str, Any]:
-        posterior, level = pack(in_order(kept.posterior)), float(kept.level)
-        return {"posterior": posterior, "measured": kept.measured, "level": level, "state": pack_state(state)}
+        return {
+            "posterior": pack(in_order(kept.posterior)), "measured": kept.measured, "level": float(kept.level),
+            "moved": float(kept.moved), "state": pack_state(state),
+        }  # fmt: skip
 
     def _place(self, values: dict[str, Any]) -> None:
         self.posterior = unpack_posterior(self.spec, part(values, "posterior"))
         self.spec = opened(self.spec, self.posterior)
         self.measured = array_like(self.measured, part(values, "measured"), "measured").copy()
-        level = part(values, "level")
-        if not isinstance(level, float):
+        level, moved = part(values, "level"), part(values, "moved")
+        if not isinstance(level, float) or not isinstance(moved, float):
             refuse("level", "is no number")
-        self.level = level
+        self.level, self.moved = level, moved
         self.engine.place(unpack_state(self.spec, self.posterior.n_factors, part(values, "state")))
 
     def _fetched(self, slot: str) -> State:
@@ -249,7 +259,7 @@ class Run:
         self._kept[slot] = self._as_kept()
 
     def _as_kept(self) -> _Kept:
-        return _Kept(self.spec, self.posterior, self.measured, self.level)
+        return _Kept(self.spec, self.posterior, self.measured, self.level, self.moved)
 
     def has(self, slot: str) -> bool:
         """Whether something is kept under this name."""
@@ -261,6 +271,7 @@ class Run:
         del self._kept[slot]
 
     def restore(self, slot: str) -> None:
-        """Go back to what was kept under this name; the trace stays as it is."""
+        """Go back to what was kept under this name; the trace stays, where that model has its bound."""
         self.engine.restore(slot)
-        self.spec, self.posterior, self.measured, self.level = self._kept[slot]
+        self.spec, self.posterior, self.measured, self.level, moved = self._kept[slot]
+        self._move_trace(moved)

@@ -181,7 +181,7 @@ class Variational(Carried):
         it for those that it has. What it says of the others is then wrong, and the bound hardly differs.
         """
         run, spec = self._run, self._run.spec
-        if not self._switching or spec.common or self._n_unpacked == MAX_UNPACKED:
+        if not self._switching or spec.common or self._n_unpacked == MAX_UNPACKED or not structure.lacks_cells(spec):
             return False
         room = (most_factors(spec) if self._auto else self._max_factors) - run.posterior.n_factors
         for unlike, cut in structure.packed(spec, run.posterior, run.engine.fetch())[:MAX_CUTS]:

@@ -115,6 +115,12 @@ def changes(spec: Spec, posterior: Posterior, gain: Floats, energy: Floats, *, r
     return accepted
 
 
+def lacks_cells(spec: Spec) -> bool:
+    """Whether some entity has cells in one of the relations of its set and none in another."""
+    return any(not np.array_equal(spec.in_layer[layer], spec.observed[e])
+               for e, layers in enumerate(spec.layers) for layer in layers)  # fmt: skip
+
+
 def packed(spec: Spec, posterior: Posterior, state: State) -> list[tuple[float, Change]]:
     """Cuts of factors that entities with and without a relation use unlike, and the nats G that say so, most first.
 
