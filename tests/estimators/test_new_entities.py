@@ -18,11 +18,11 @@ ENGINES = ("cpu", "reference")
 QUIET = {"random_state": 0, "tol": 1e-9, "max_iter": 200, "dtype": "float64", "progress": False}
 
 
-def settled(data, n_factors, device):
+def settled(data, n_factors, device, **options):
     """A model whose sweeps hardly move anything any more, converged or not, that folds in with this engine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = gcmf.GCMF(n_factors, **QUIET).fit(data)
+        model = gcmf.GCMF(n_factors, **QUIET | options).fit(data)
     return model.set_params(device=device)
 
 
@@ -205,7 +205,7 @@ def test_zeros_are_zeros_of_new_entities_too(device, kind):
     ones[:, 0] = True  # everybody has one
     cells = sparse.csr_array(ones * (1.0 if kind == "bernoulli" else 2.0))
     relation = gcmf.Relation("clicks", "user", "page", cells, kind, blanks="zero")
-    model = settled([relation], 2, device)
+    model = settled([relation], 2, device, max_iter=1000)
     listed = [(i, j) for i, j in zip(*np.nonzero(ones), strict=True) if i in (4, 11)]
     i, j = np.transpose(listed)
     new = model.fold_in("user", {"clicks": (i, j, np.full(len(i), cells.data[0]))})

@@ -61,8 +61,6 @@ class Run:
         """By how much the trace was moved since the first sweep, to where another model has its bound."""
         self.n_settled: int | None = None
         """Sweeps after which the structure was settled, if it is: by the bound there runs compare (`Fit.bound`)."""
-        self.waits = True
-        """Whether the noise of rows with few cells waits for factors that explain them."""
         self.drawing: Drawing | None = None
         """For whom the zeros among the engine's cells were drawn, if some were, and not all alike."""
         self._search, self._scaling = Search(spec), Scaling(spec)
@@ -77,10 +75,10 @@ class Run:
 
     def resume(self, state: State, posterior: Posterior) -> None:
         """Go on from this state; sums and precisions follow from it."""
-        self.waits = False
         self.engine.place(state)
         posterior = told(self.engine, posterior, posterior.moments)
         self.posterior = update_bias_prior(self.spec, update_alpha(self.spec, posterior))
+        self.release_noise()
 
     def sweep(self, *, pooled: bool = False, held: int = 0) -> None:
         """One iteration: every entity set, then α, scales, the likelihoods' parameters and the bias priors.
@@ -112,7 +110,7 @@ class Run:
         assert posterior.noise is not None
         pairs = zip(self.spec.likelihoods, posterior.parameters, strict=True)
         variance, early = np.array([-0.5 / kind.slope(p) for kind, p in pairs]), len(self.trace) < EARLY
-        learned = noise.update(posterior.noise, variance, early=early, waits=self.waits)
+        learned = noise.update(posterior.noise, variance, early=early)
         gone = np.isinf(learned.half) & np.isfinite(posterior.noise.half)
         if gone.any():
             # The model is another from here on, and its bound lies elsewhere: so does the trace.
@@ -130,9 +128,11 @@ class Run:
 
     def release_noise(self) -> bool:
         """Let rows with few cells have noise of their own from now on; whether any had to wait."""
-        waited = self.waits and self.posterior.noise is not None and noise.has_few_cells(self.posterior.noise).any()
-        self.waits = False
-        return bool(waited)
+        known = self.posterior.noise
+        if known is None or not known.waits.any():
+            return False
+        self.posterior = self.posterior._replace(noise=noise.released(known))
+        return True
 
     def _unit_noise(self, posterior: Posterior) -> Posterior:
         """Let τ have the mean of the precisions of rows, if the bound rises: τ may have a prior, or a limit."""
@@ -201,7 +201,7 @@ class Run:
         return {
             "now": self._packed(self._as_kept(), self.engine.fetch()),
             "kept": {slot: self._packed(self._kept[slot], self._fetched(slot)) for slot in others},
-            "trace": np.array(self.trace), "n_settled": self.n_settled, "waits": self.waits,
+            "trace": np.array(self.trace), "n_settled": self.n_settled,
             "search": self._search.pack(), "scaling": self._scaling.pack(),
         }  # fmt: skip
 
@@ -219,10 +219,7 @@ class Run:
             refuse("trace", "is no list of numbers")
         if n_settled is not None and (type(n_settled) is not int or not 1 <= n_settled <= len(trace)):
             refuse("n_settled", "is no sweep of the trace")
-        waits = part(values, "waits")
-        if type(waits) is not bool:
-            refuse("waits", "is neither true nor false")
-        self.trace[:], self.n_settled, self.waits = trace.tolist(), n_settled, waits
+        self.trace[:], self.n_settled = trace.tolist(), n_settled
         self._search.unpack(part(values, "search"))
         self._scaling.unpack(part(values, "scaling"))
         self.keep(GOOD)

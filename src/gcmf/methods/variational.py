@@ -247,11 +247,11 @@ class Variational(Carried):
             self._restructure()
             self._settled_sweep()
             bound = run.bound()
-            lasts = not _alike(run.posterior, before)
-            if lasts and run.trace[-1] - worth < bound < run.trace[-1]:
-                run.level += run.trace[-1] + worth - bound
-                bound = run.bound()
-            pays = bound - run.trace[-1] > max(GROW_GAIN, 10.0 * self._tol * run.size(bound))
+            lasts, last = not _alike(run.posterior, before), run.trace[-1]
+            pays = bound + worth - last > max(GROW_GAIN, 10.0 * self._tol * run.size(bound))
+            if pays and lasts and bound <= last:
+                run.level += last - bound
+                bound = np.nextafter(last, np.inf)
         finally:
             if bound > run.trace[-1] and keep:
                 run.trace[-1] = bound

@@ -48,6 +48,8 @@ class Noise(NamedTuple):
     rest: Floats
     """log ρ of the rows that do not tell of their noise, (2M,), and how many cells they have, (2M,)."""
     n_rest: Floats
+    waits: NDArray[np.bool_]
+    """Where ν is not learned yet, because rows have few cells, (2M,)."""
 
 
 class RowNoise(NamedTuple):
@@ -125,17 +127,18 @@ def start(cells: Sequence[Floats | None], n_all: Floats) -> Noise | None:
     """
     n_rows = np.array([0 if n is None else np.count_nonzero(n) for n in cells], dtype=float)
     n_cells = np.array([0.0 if n is None else n.sum() for n in cells])
-    half = np.where(n_rows > 0, np.where(n_cells < FEW_CELLS * n_rows, MOST_HALF, FIRST_HALF), np.inf)
+    waits = n_cells < FEW_CELLS * n_rows
+    half = np.where(n_rows > 0, np.where(waits, MOST_HALF, FIRST_HALF), np.inf)
     # The data have unit variance.
     floor = np.where((n_rows > 0).reshape(-1, 2).any(axis=1), FLOOR, 0.0)
     sums, rest = np.zeros((N_SUMS, len(cells))), np.zeros(len(cells))
     n_rest = np.repeat(n_all, 2) - n_cells
-    return Noise(half, sums, n_rows, n_cells, floor, rest, n_rest) if (n_rows > 0).any() else None
+    return Noise(half, sums, n_rows, n_cells, floor, rest, n_rest, waits) if (n_rows > 0).any() else None
 
 
-def has_few_cells(noise: Noise) -> NDArray[np.bool_]:
-    """Which noisy layers have rows with few cells, (2M,)."""
-    return np.isfinite(noise.half) & (noise.n_cells < FEW_CELLS * noise.n_rows)
+def released(noise: Noise) -> Noise:
+    """The same, and rows with few cells no longer wait."""
+    return noise._replace(waits=np.zeros_like(noise.waits))
 
 
 def unit_mean(noise: Noise) -> tuple[Noise, Floats]:
@@ -153,14 +156,14 @@ def unit_mean(noise: Noise) -> tuple[Noise, Floats]:
     return noise._replace(sums=np.array(sums), rest=noise.rest - logs), 1.0 / mean
 
 
-def update(noise: Noise, variance: Floats, *, early: bool, waits: bool) -> Noise:
+def update(noise: Noise, variance: Floats, *, early: bool) -> Noise:
     """log(ν/2) − ψ(ν/2) = mean(⟨ρ⟩ − ⟨log ρ⟩) − 1; rows that gain nothing by it have the noise of their relation.
 
-    Not `early`, before factors have found what tells rows apart, nor while rows with few cells wait. `variance` is
-    1/⟨τ⟩ of each relation, (M,). ε² follows the mean noise variance of a relation downwards: so the bound rises.
+    Not `early`, before factors have found what tells rows apart. `variance` is 1/⟨τ⟩ of each relation, (M,). ε² follows
+    the mean noise variance of a relation downwards: so the bound rises.
     """
     half, there = noise.half.copy(), np.isfinite(noise.half)
-    learned = there & ~(waits & has_few_cells(noise))
+    learned = there & ~noise.waits
     for layer in np.flatnonzero(learned).tolist():
         gap = (noise.sums[0, layer] - noise.sums[1, layer]) / noise.n_rows[layer] - 1.0
         half[layer] = max(shape_of(gap, MOST_HALF if early else 2.0 * MOST_HALF), LEAST_HALF)

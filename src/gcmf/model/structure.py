@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 
+#: By how many times the mean squares of a factor differ between entities with and without a relation if it is packed:
+#: two things that share a column have scales of their own (20 in `h_yaleb`). Who rates much and who rates little differ
+#: too, and of many entities the slightest difference would count.
+UNLIKE = 4.0
 #: Which entity sets hold a factor: a column of `on`.
 Column = tuple[bool, ...]
 
@@ -125,9 +129,9 @@ def packed(spec: Spec, posterior: Posterior, state: State) -> list[tuple[float, 
     """Cuts of factors that entities with and without a relation use unlike, and the nats G that say so, most first.
 
     G = ½ [n log s − n₁ log s₁ − n₂ log s₂] with s the mean ⟨u²⟩ of all entities, of those with cells in the relation
-    and of those without: what the prior of the factor would gain by telling the two apart. It is taken for one only if
-    it exceeds log n, twice the usual price of a degree of freedom. The cut parts this relation from the others of the
-    set; relations of other sets go with either.
+    and of those without: what the prior of the factor would gain by telling the two apart. It counts only if it exceeds
+    log n, twice the usual price of a degree of freedom, and s₁ and s₂ differ by `UNLIKE`. The cut parts this relation
+    from the others of the set; relations of other sets go with either.
     """
     there, cuts = reached(spec, posterior), list[tuple[float, Change]]()
     for m, side in ((m, side) for m in range(len(spec.ends)) for side in range(2)):
@@ -149,8 +153,10 @@ def packed(spec: Spec, posterior: Posterior, state: State) -> list[tuple[float, 
 
 
 def _unlike(some: Floats, others: Floats) -> float:
-    """G of two groups of squares; 0 where one is empty."""
+    """G of two groups of squares; 0 where one is empty, or their means are of the same size."""
     if not (len(some) and len(others)) or not (some.any() and others.any()):
+        return 0.0
+    if not abs(np.log(some.mean() / others.mean())) > np.log(UNLIKE):
         return 0.0
     parts = [len(x) * np.log(x.mean()) for x in (np.concatenate([some, others]), some, others)]
     return float(0.5 * (parts[0] - parts[1] - parts[2]))
