@@ -25,7 +25,7 @@ LAYERS = (
     {"engines"},
     {"model"},
     {"methods"},
-    {"fit", "loop", "outcome", "proof"},
+    {"fit", "loop", "outcome"},
     {"storage"},
     {"estimators", "datasets", "io", "omics", "report"},
     {"cli", "plot", "demo"},

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import typer
 
-from gcmf import proof
 from gcmf.cli.main import app
 from gcmf.engines import cell_kernels, layout, order, records
 from gcmf.engines.base import MAX_HALVINGS
@@ -124,7 +123,6 @@ def test_commands_have_the_options_that_pages_name(page):
     ("model.md", "and after {} sweeps at the latest", warm_up.MAX_WARM_UP),
     ("model.md", "It is tried {} sweeps after the warm-up", warm_up.ROTATE_AT),
     ("model.md", "after {} sweeps the model as it is by then draws anew", redraw.DRAW_AT),
-    ("model.md", "sweep {} times over what is left", proof.N_SWEEPS),
     ("model.md", "The stage ends like the first after {} sweeps", stages.MAX_REFINING),
     ("model.md", "up to {} times, and then the row is left as it was", MAX_HALVINGS),
     ("model.md", "and halved, up to {} times, where the bound", scaling.MAX_HALVINGS),

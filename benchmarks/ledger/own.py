@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from benchmarks.problem import Problem
 
 #: The parts of the library that a prediction depends on.
-COMPUTES = ("data", "engines", "estimators", "likelihoods", "methods", "model", "fit.py", "gamma.py", "options.py",
-            "proof.py")  # fmt: skip
+COMPUTES = ("data", "engines", "estimators", "likelihoods", "methods", "model", "fit.py", "gamma.py", "options.py")
 
 
 def version() -> str:

@@ -26,7 +26,6 @@ from gcmf.model.spread import spread
 from gcmf.model.structure import carried
 from gcmf.model.zeros import Drawing, Zeros
 from gcmf.outcome import Fit, Status, StepInfo
-from gcmf.proof import predicts_better_opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -193,17 +192,7 @@ class _Fitting:
         structure = Variational(run, options, rng, lambda: interrupts.wanted)
         if options.pattern is not None or not (options.refined and run.spec.priors.vague):
             return structure
-        return Stages(structure, Refinement(run, options, rng), lambda: self._opens(run, rng, interrupts))
-
-    def _opens(self, run: Run, rng: np.random.Generator, interrupts: Interrupts) -> bool:
-        """Whether predictions are to have factors everywhere."""
-        if self._zeros:
-            return False
-        dtype, n_threads = run.engine.dtype.name, self._n_threads
-        return predicts_better_opened(
-            run, self._data, self._options, rng.spawn(1)[0], interrupted=lambda: interrupts.wanted,
-            engine_of=lambda problem: self._make_engine(problem, dtype=dtype, n_threads=n_threads),
-        )  # fmt: skip
+        return Stages(structure, Refinement(run, options, rng))
 
     def _sampled(self, found: _Best, interrupts: Interrupts) -> Fit:
         """Go on from a variational fit with draws; if none was made in time, the fit as it was."""

@@ -15,7 +15,6 @@ from gcmf.errors import counted
 from gcmf.model.dispersion import outweighed, overdispersed
 from gcmf.model.fitted import objective_of, summarize
 from gcmf.model.packing import in_order, pack, pack_state, unpack_posterior, unpack_state
-from gcmf.model.posterior import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -128,7 +127,7 @@ class Fit:
         if n_settled is not None and (type(n_settled) is not int or not 1 <= n_settled <= len(trace)):
             refuse("n_settled", "is no sweep of the trace")
         bounds = tuple(trace.tolist())
-        return cls(opened(spec, posterior), posterior, state, bounds, Status[status], counts, n_settled=n_settled)
+        return cls(spec, posterior, state, bounds, Status[status], counts, n_settled=n_settled)
 
     def summarize(self, data: Collection) -> Fitted:
         """Return what remains of the run: everything that answers need."""

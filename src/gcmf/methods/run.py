@@ -14,7 +14,7 @@ from gcmf.model.elbo import elbo
 from gcmf.model.hyper import update_alpha, update_bias_prior, update_parameters, update_scale_prior
 from gcmf.model.init import start
 from gcmf.model.packing import in_order, pack, pack_state, unpack_posterior, unpack_state
-from gcmf.model.posterior import Moments, Posterior, given_of, opened
+from gcmf.model.posterior import Moments, Posterior, given_of
 from gcmf.model.regression import told
 
 if TYPE_CHECKING:
@@ -233,7 +233,6 @@ class Run:
 
     def _place(self, values: dict[str, Any]) -> None:
         self.posterior = unpack_posterior(self.spec, part(values, "posterior"))
-        self.spec = opened(self.spec, self.posterior)
         self.measured = array_like(self.measured, part(values, "measured"), "measured").copy()
         level, moved = part(values, "level"), part(values, "moved")
         if not isinstance(level, float) or not isinstance(moved, float):

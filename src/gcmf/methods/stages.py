@@ -9,12 +9,10 @@ import numpy as np
 from gcmf.carried import Carried
 from gcmf.methods.leap import Leaps
 from gcmf.model import moves
-from gcmf.model.hyper import update_alpha, update_alpha_prior
-from gcmf.model.posterior import given_of, opened
+from gcmf.model.hyper import update_alpha_prior
+from gcmf.model.posterior import given_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gcmf.methods.base import Method
     from gcmf.methods.run import Run
     from gcmf.options import FitOptions
@@ -32,12 +30,12 @@ MIN_REFINING, MAX_REFINING = 10, 20
 
 
 class Stages(Carried):
-    """Finds the structure, then refines the predictions: in the way that `proof` says, whether factors open up."""
+    """Finds the structure, then refines the predictions."""
 
     carried = ("_first", "_last", "_refining")
 
-    def __init__(self, first: Method, last: Refinement, proof: Callable[[], bool]) -> None:
-        self._first, self._last, self._proof, self._refining = first, last, proof, False
+    def __init__(self, first: Method, last: Refinement) -> None:
+        self._first, self._last, self._refining = first, last, False
 
     @property
     def capped(self) -> bool:
@@ -55,8 +53,6 @@ class Stages(Carried):
         if not self._first.arrived(change, size, NEARLY * flat):
             return False
         self._refining = self._last.has_time
-        if self._refining and self._last.has_work:
-            self._last.opens = self._proof()
         return not self._last.has_work
 
 
@@ -85,19 +81,16 @@ class Refinement(Carried):
     The on/off test is right about structure, but the bound of mean-field factors undervalues what is weak and still
     predicts. So some factors that live in all sets are added to those that pass the test, whose pattern stays; and
     a learned prior of α pools what is alike. Bounds under two priors differ by a constant that has no meaning where
-    the first is vague: the trace goes on from where it was. If it `opens`, all factors go on in all sets, with one α
-    each: what the structure leaves out may be weak there, and still predict.
+    the first is vague: the trace goes on from where it was.
     """
 
-    carried = ("_n", "_leaps", "opens")
+    carried = ("_n", "_leaps")
 
     def __init__(self, run: Run, options: FitOptions, rng: np.random.Generator, *, begun: bool = False) -> None:
         self._run, self._rng, self._max_iter = run, rng, options.max_iter
         self._learned = options.refined and run.spec.priors.vague
         self._max_factors = None if options.n_factors == "auto" else options.n_factors
         self._n, self._leaps = int(begun), Leaps(run)
-        self.opens = False
-        """Whether all factors are to live everywhere, whatever the structure says."""
 
     @property
     def has_work(self) -> bool:
@@ -120,10 +113,6 @@ class Refinement(Carried):
             everywhere = np.ones((len(spec.sizes), n_weak), dtype=bool)
             run.posterior = moves.extend(spec, run.engine, run.posterior, everywhere, self._rng)
             run.posterior = run.posterior._replace(n_weak=n_weak)
-        if self.opens:
-            run.posterior = moves.open_up(spec, run.engine, run.posterior)
-            run.spec = opened(spec, run.posterior)
-            run.posterior = update_alpha(run.spec, run.posterior)
 
     def sweep(self) -> None:
         """One iteration, and the prior of α."""

@@ -153,14 +153,10 @@ class Fitted:
 
     row_noise: RowNoise | None = None
     """Of rows and columns, where relations have some."""
-    pattern: Pattern | None = None
-    """Where the structure has every factor, if predictions have them all everywhere; weak ones are everywhere."""
 
     @property
     def structure(self) -> Pattern:
         """Where every factor lives, as the on/off test has it."""
-        if self.pattern is not None:
-            return self.pattern
         if self.scales is None:
             return Pattern(self.on, np.array([self.on[r] & self.on[c] for r, c in self.ends]))
         received = self.directed[:, None] & self.scales.on[:, self.scales.mate]
@@ -239,8 +235,8 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
 
     `widths` are the variances that predictions are made with, if others than those of the state.
     """
-    explained, pattern = explain(spec, posterior, state, data, draws), _pattern(posterior)
-    order = _order(touched(spec, posterior) if pattern is None else pattern.seen, explained, posterior.n_strong)
+    explained = explain(spec, posterior, state, data, draws)
+    order = _order(touched(spec, posterior), explained, posterior.n_strong)
     on, alpha = posterior.on[:, order], posterior.alpha.mean[:, order]
     mean, var = ([np.ascontiguousarray(a[:, order]) for a in group] for group in (state.mean, state.var))
     square = posterior.moments.square[:, order]
@@ -302,7 +298,6 @@ def summarize(  # noqa: PLR0913 - what is left of a run, and what came beside it
         activity=activity,
         explained=Explained(explained.bias, explained.factors[:, order], explained.total),
         n_weak=posterior.n_weak,
-        pattern=None if pattern is None else pattern.columns(order),
         row_noise=fitted_noise(posterior.noise, state.precision, spec.noise_cells),
         scales=None if posterior.scales is None else _fitted_scales(posterior.scales, order),
         effects=_effects(spec, posterior, data, order),
@@ -385,13 +380,6 @@ def _effects(spec: Spec, posterior: Posterior, data: Collection, order: NDArray[
                 assert bias_cov is not None  # the factors come first, and have the same features
                 bias_cov[r.design.layer] = cov[0]
     return effects
-
-
-def _pattern(posterior: Posterior) -> Pattern | None:
-    """That of the structure, with the weak factors, which are everywhere; None where nothing was opened up."""
-    if posterior.pattern is None:
-        return None
-    return Pattern(*(np.pad(p, ((0, 0), (0, posterior.n_weak)), constant_values=True) for p in posterior.pattern))
 
 
 def _order(there: NDArray[np.bool_], explained: Explained, n_strong: int) -> NDArray[np.intp]:

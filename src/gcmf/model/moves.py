@@ -11,11 +11,10 @@ import numpy as np
 
 from gcmf.gamma import Gamma
 from gcmf.model import regression_moves
-from gcmf.model.hyper import update_scale_prior
-from gcmf.model.init import SCALE_VAR, start
-from gcmf.model.posterior import Moments, RelationScales
+from gcmf.model.init import start
+from gcmf.model.posterior import RelationScales
 from gcmf.model.regression import told
-from gcmf.model.structure import Change, Pattern, carried, touched
+from gcmf.model.structure import Change
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
     from gcmf.model.spec import Spec
 
     Floats = NDArray[np.float64]
-
-#: The variance that a factor starts with where it did not live, as a part of its mean square where it does.
-OPENED = 0.1
 
 
 def shift(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
@@ -95,30 +91,6 @@ def drop(engine: Engine, posterior: Posterior, weak: NDArray[np.intp]) -> Poster
         return posterior
     left = restructure(engine, posterior, [Change(0.0, k, ()) for k in weak.tolist()])
     return left._replace(n_weak=left.n_factors - posterior.n_strong)
-
-
-def open_up(spec: Spec, engine: Engine, posterior: Posterior) -> Posterior:
-    """Let every factor live in all sets and relations; the pattern that it had is remembered.
-
-    Where a set did not hold it, its means start at zero, with a part of the variance that it has elsewhere.
-    """
-    state, on = engine.fetch(), posterior.on
-    size = np.where(on, posterior.moments.square / spec.n_entities[:, None], 0.0).sum(axis=0) / on.sum(axis=0)
-    for e, seen in enumerate(spec.observed):
-        state.var[e] = np.where(seen[:, None] & ~on[e], OPENED * size, state.var[e]).astype(state.var[e].dtype)
-    engine.place(state)
-    strong = np.arange(posterior.n_strong)
-    pattern = Pattern(on, touched(spec, posterior)).columns(strong)
-    scales = None if posterior.scales is None else _opened_scales(spec, posterior.scales, on)
-    return posterior._replace(on=np.ones_like(on), pattern=pattern, moments=Moments.of(state), scales=scales)
-
-
-def _opened_scales(spec: Spec, scales: RelationScales, on: NDArray[np.bool_]) -> RelationScales:
-    """Start the scales of relations that did not see a factor: near zero if both sets have held it, else at one."""
-    new = ~scales.on
-    mean = np.where(new, np.where(carried(spec, on), SCALE_VAR, 1.0), scales.mean)
-    opened = scales._replace(mean=mean, var=np.where(new, SCALE_VAR, scales.var), on=np.ones_like(new))
-    return update_scale_prior(spec, opened)
 
 
 def extend(  # noqa: PLR0913 - where, and by chance

@@ -11,7 +11,6 @@ from gcmf.engines.base import State
 from gcmf.gamma import Gamma
 from gcmf.model.init import start
 from gcmf.model.regression import Design
-from gcmf.model.structure import Pattern
 
 if TYPE_CHECKING:
     from gcmf.model.posterior import Posterior
@@ -48,13 +47,6 @@ def unpack_posterior(spec: Spec, values: Any) -> Posterior:  # noqa: ANN401 - wh
     if not isinstance(on, np.ndarray) or on.dtype != bool or on.ndim != 2 or len(on) != len(spec.sizes):
         refuse("on", "is no table of sets and factors")
     _, like = start(spec, on, dtype="float32", rng=np.random.default_rng(0))
-    if part(values, "pattern") is not None:
-        n_weak = part(values, "n_weak")
-        if type(n_weak) is not int or not 0 <= n_weak <= on.shape[1]:
-            refuse("n_weak", f"is {n_weak!r}")
-        n_strong = on.shape[1] - n_weak
-        everywhere = Pattern(np.ones((len(spec.sizes), n_strong), bool), np.ones((len(spec.ends), n_strong), bool))
-        like = like._replace(pattern=everywhere)
     return unpack_like(like, values)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from gcmf.model.noise import Noise
     from gcmf.model.regression import Regression
     from gcmf.model.spec import Spec
-    from gcmf.model.structure import Pattern
 
     Floats = NDArray[np.float64]
 
@@ -118,8 +116,6 @@ class Posterior(NamedTuple):
     """Of relations and factors, where the model has them."""
     regressions: tuple[Regression, ...] = ()
     """Of the factors and biases of the sets with covariates, in the order of `Spec.designs`."""
-    pattern: Pattern | None = None
-    """Where the structure has its factors, the strong ones, if predictions have them everywhere."""
     noise: Noise | None = None
     """Of rows and columns, where relations have some."""
     center: Floats | None = None
@@ -134,11 +130,6 @@ class Posterior(NamedTuple):
     def n_strong(self) -> int:
         """Factors that are part of the structure."""
         return self.n_factors - self.n_weak
-
-
-def opened(spec: Spec, posterior: Posterior) -> Spec:
-    """The spec that a posterior is of: factors that were opened up have one α each."""
-    return spec if posterior.pattern is None else replace(spec, common=True)
 
 
 def row_priors(spec: Spec, posterior: Posterior) -> tuple[RowPrior, ...]:

@@ -18,7 +18,6 @@ from gcmf.model.hyper import update_scale_prior
 from gcmf.model.init import start
 from gcmf.model.newcomers import swept_bias_var, swept_var, terms_of
 from gcmf.model.posterior import BiasPrior, Moments, Posterior, RelationScales
-from gcmf.model.structure import Pattern
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +34,7 @@ def as_before(spec: Spec, problem: Problem, fitted: Fitted) -> tuple[Spec, Probl
     of = _relations(spec, fitted)
     center, scale, offset = (a[of] for a in (fitted.center, fitted.scale, fitted.offset))
     spec, problem = _in_units(spec, problem, (center, scale, offset))
-    opened = fitted.pattern is not None
-    return replace(spec, scaled=fitted.scales is not None, common=spec.common or opened), problem
+    return replace(spec, scaled=fitted.scales is not None), problem
 
 
 def in_units(spec: Spec, problem: Problem, other: Spec) -> tuple[Spec, Problem]:
@@ -93,17 +91,9 @@ def resumed(spec: Spec, fitted: Fitted, data: Collection, *, dtype: str) -> tupl
     posterior = posterior._replace(
         alpha=Gamma(posterior.alpha.shape, posterior.alpha.shape / precision),
         parameters=tuple(terms.parameters[m].copy() for m in of), bias=bias, n_weak=fitted.n_weak,
-        pattern=_pattern(fitted, sets, of),
         moments=Moments.of(state), scales=_scales(spec, fitted, of, posterior.scales),
     )  # fmt: skip
     return state, posterior
-
-
-def _pattern(fitted: Fitted, sets: list[int], of: list[int]) -> Pattern | None:
-    if fitted.pattern is None:
-        return None
-    strong = fitted.pattern.columns(np.arange(fitted.n_factors))
-    return Pattern(strong.on[sets], strong.seen[of])
 
 
 def _state(

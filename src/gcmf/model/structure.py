@@ -55,10 +55,6 @@ class Pattern(NamedTuple):
     seen: Flags
     """(M, K)."""
 
-    def columns(self, order: NDArray[np.intp]) -> Pattern:
-        """Return that of these factors."""
-        return Pattern(self.on[:, order], self.seen[:, order])
-
 
 def carried(spec: Spec, on: Flags, mate: NDArray[np.int64] | None = None) -> Flags:
     """Which factor reaches which relation: both its entity sets must hold it, (M, K); directed ones also its mate."""

@@ -23,7 +23,6 @@ from gcmf.model.draws import Draws, Origin
 from gcmf.model.explained import Explained
 from gcmf.model.fitted import Effects, Fitted, FittedScales, RowTerms
 from gcmf.model.noise import RowNoise
-from gcmf.model.structure import Pattern
 from gcmf.storage.ids import decode
 from gcmf.storage.layout import SCHEMA, MalformedError, Matcher, refuse, refuse_faults
 
@@ -41,7 +40,6 @@ _OWN_PLACE = (
     "explained",
     "drawn",
     "scales",
-    "pattern",
     "row_noise",
     "effects",
     "terms",
@@ -84,7 +82,6 @@ def describe_fitted(fitted: Fitted) -> dict[str, Any]:
         "fitted": {f.name: _listed(getattr(fitted, f.name)) for f in fields(fitted) if f.name not in _OWN_PLACE},
         "explained": fitted.explained._asdict(),
         **({} if fitted.scales is None else {"scales": fitted.scales._asdict()}),
-        **({} if fitted.pattern is None else {"pattern": fitted.pattern._asdict()}),
         **({} if fitted.row_noise is None else {"row_noise": _write_terms(fitted.row_noise)}),
         **({} if fitted.terms is None else {"terms": _write_terms(fitted.terms)}),
         **({} if fitted.pairs is None else {"pairs": [_write_pairs(pairs) for pairs in fitted.pairs]}),
@@ -224,7 +221,6 @@ def read_fitted(document: Mapping[str, Any]) -> Fitted:
         units=tuple(_read_units(r, m) for m, r in enumerate(relations)),
         explained=Explained(**document["explained"]),
         scales=FittedScales(**document["scales"]) if "scales" in document else None,
-        pattern=Pattern(**document["pattern"]) if "pattern" in document else None,
         row_noise=_read_noise(document["row_noise"]) if "row_noise" in document else None,
         effects={entity["name"]: _read_effects(entity["covariates"], f"entities/{e}/covariates")
                  for e, entity in enumerate(document["entities"]) if "covariates" in entity},
@@ -408,17 +404,6 @@ def _check_numbers(fitted: Fitted) -> None:
     refuse_faults(faults)
     if fitted.scales is not None:
         _check_scales(fitted, fitted.scales)
-    if fitted.pattern is not None:
-        _check_pattern(fitted, fitted.pattern)
-
-
-def _check_pattern(fitted: Fitted, pattern: Pattern) -> None:
-    """Refuse a structure of factors that are not there."""
-    alone = np.array([fitted.on[r] & fitted.on[c] for r, c in fitted.ends])
-    refuse_faults({
-        "pattern/on says that a set holds a factor that is off": bool((pattern.on & ~fitted.on).any()),
-        "pattern/seen says that a relation sees a factor that is off": bool((pattern.seen & ~alone).any()),
-    })  # fmt: skip
 
 
 def _check_scales(fitted: Fitted, scales: FittedScales) -> None:

@@ -128,10 +128,6 @@ COLLECTIVE = {
         "on": Piece(("relations", "factors"), types=("bool",)),
         "mate": Piece(("factors",), 0.0, types=("int64",)),
     },
-    "pattern?": {
-        "on": Piece(("entities", "factors"), types=("bool",)),
-        "seen": Piece(("relations", "factors"), types=("bool",)),
-    },
     "row_noise?": {
         "precision": Each(Piece(("ends",), 0.0), of="layers"),
         "cells": Each(Piece(("ends",), 0.0), of="layers"),
