@@ -37,11 +37,6 @@ def as_before(spec: Spec, problem: Problem, fitted: Fitted) -> tuple[Spec, Probl
     return replace(spec, scaled=fitted.scales is not None), problem
 
 
-def in_units(spec: Spec, problem: Problem, other: Spec) -> tuple[Spec, Problem]:
-    """Center, scale and offset of cells as another spec of the same relations has them."""
-    return _in_units(spec, problem, (other.center, other.scale, other.offset))
-
-
 def _in_units(spec: Spec, problem: Problem, units: tuple[Floats, Floats, Floats]) -> tuple[Spec, Problem]:
     center, scale, offset = units
     blocks = tuple(
